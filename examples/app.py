@@ -21,7 +21,7 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
     """
     result = argparse.ArgumentParser(
         description=text.splitlines()[0],
-        epilog="keys in the window: Q quits, G switches between GPU and CPU, T shows timings",
+        epilog="keys in the window: Q quits, T shows timings",
     )
     for name, what in models.items():
         count = "+" if name == "models" else None
@@ -44,7 +44,6 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
     results.add_argument("--headless", action="store_true", help="no window")
     results.add_argument("--output", type=Path, help="a video, or a picture of the last frame")
     results.add_argument("--frames", type=positive, help="stop after this many frames")
-    results.add_argument("--cpu", action="store_true", help="run the networks on LiteRT's CPU")
     results.add_argument("--timings", action="store_true", help="show how long each stage takes")
     results.add_argument("--cache", type=Path, metavar="FOLDER", help="keep compiled shaders there")
     return result
@@ -62,7 +61,6 @@ def run(
         title="gles_delegate",
         headless=arguments.headless,
         output=arguments.output,
-        cpu=arguments.cpu,
         overlay=arguments.timings,
         frames=arguments.frames,
         cache=arguments.cache,
@@ -76,8 +74,7 @@ def run(
     app = show(make, source, options)
     if app.findings.most:
         print(app.findings)
-    where = "the GPU" if app.on_gpu else "LiteRT's CPU"
-    print(f"networks on {where}; milliseconds: {app.timings}")
+    print(f"milliseconds: {app.timings}")
     if arguments.output:
         print(arguments.output)
 

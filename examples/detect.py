@@ -20,12 +20,12 @@ from gles_delegate.live import App, Seer, detect
 def finder(networks: App, arguments: Namespace) -> Seer:
     """Draw the detections of a network whose type is inferred from its shapes."""
     labels = read_labels(arguments.labels) if arguments.labels else None
-    return detect(networks.network(arguments.model), labels, threshold=arguments.threshold)
+    return detect(networks, arguments.model, labels, threshold=arguments.threshold)
 
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, model="a detector")
     parser.add_argument("--labels", type=Path, help="names of the classes, one per line")
-    parser.add_argument("--threshold", type=float, default=0.5, help="minimum score, 0 to 1")
+    parser.add_argument("--threshold", type=float, help="minimum score, 0 to 1")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: finder(networks, arguments))

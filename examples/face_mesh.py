@@ -8,35 +8,14 @@ Irises need the bundle, or face_landmark_with_attention.tflite as the second net
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import app
 from imaging import positive
 
-from gles_delegate.live import App, Canvas, Frame, Seer
-from gles_delegate.tasks import BaseOptions, vision
-
-
-def mesher(networks: App, arguments: Namespace) -> Seer:
-    """Draw the mesh, contours and irises of each face."""
-
-    def make(base: BaseOptions) -> vision.FaceLandmarker:
-        video = vision.RunningMode.VIDEO
-        options = vision.FaceLandmarkerOptions(base, video, arguments.most, rigid_smoothing=True)
-        return vision.FaceLandmarker(options)
-
-    faces = networks.task(make, app.bundle(arguments, "face"), "faces")
-
-    def see(frame: Frame, canvas: Canvas) -> None:
-        result = faces(frame)
-        canvas.count("face", len(result.face_landmarks))
-        result.draw(canvas.drawing)
-
-    return see
-
+from gles_delegate.live import landmarks
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, models="face_landmarker.task, or a detector and a mesh")
     parser.add_argument("--most", type=positive, default=4, help="maximum number of faces")
     arguments = parser.parse_args()
-    app.run(arguments, lambda networks: mesher(networks, arguments))
+    model = app.bundle(arguments, "face")
+    app.run(arguments, lambda networks: landmarks(networks, model, most=arguments.most))

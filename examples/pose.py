@@ -11,38 +11,18 @@ from argparse import Namespace
 
 import app
 
-from gles_delegate.live import App, Canvas, Frame, Seer, pose
-from gles_delegate.tasks import BaseOptions, vision
-
-
-def bodies(networks: App, arguments: Namespace) -> Seer:
-    """Draw MediaPipe's skeleton of 33 points."""
-
-    def make(base: BaseOptions) -> vision.PoseLandmarker:
-        options = vision.PoseLandmarkerOptions(base, vision.RunningMode.VIDEO, rigid_smoothing=True)
-        return vision.PoseLandmarker(options)
-
-    people = networks.task(make, app.bundle(arguments, "pose"), "poses")
-
-    def see(frame: Frame, canvas: Canvas) -> None:
-        result = people(frame)
-        canvas.count("pose", len(result.pose_landmarks))
-        result.draw(canvas.drawing)
-
-    return see
+from gles_delegate.live import App, Seer, landmarks, pose
 
 
 def skeletons(networks: App, arguments: Namespace) -> Seer:
-    """Draw the poses of a network whose type is inferred from its outputs."""
-    return pose(networks.network(arguments.models[0]), threshold=arguments.threshold)
+    """Draw a bundle's skeleton of 33 points, or the poses of a single network."""
+    if len(arguments.models) > 1 or arguments.models[0].suffix == ".task":
+        return landmarks(networks, app.bundle(arguments, "pose"))
+    return pose(networks, arguments.models[0], threshold=arguments.threshold)
 
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, models="a bundle, a detector and a body, PoseNet or MoveNet")
-    parser.add_argument(
-        "--threshold", type=float, default=0.3, help="minimum score of a point, 0 to 1"
-    )
+    parser.add_argument("--threshold", type=float, help="minimum score of a point, 0 to 1")
     arguments = parser.parse_args()
-    is_bundle = len(arguments.models) > 1 or arguments.models[0].suffix == ".task"
-    make = bodies if is_bundle else skeletons
-    app.run(arguments, lambda networks: make(networks, arguments))
+    app.run(arguments, lambda networks: skeletons(networks, arguments))

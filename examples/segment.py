@@ -6,7 +6,6 @@ python examples/segment.py deeplabv3.tflite --mean 127.5 --labels pascal_voc_lab
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
 from pathlib import Path
 
 import app
@@ -17,10 +16,9 @@ from gles_delegate.live import App, Seer, segment
 
 def segmenter(networks: App, arguments: Namespace) -> Seer:
     """Draw scores [1, height, width, classes], or class numbers, as colors over the frame."""
-    network = networks.network(arguments.model)
-    if arguments.mean is not None:
-        network.transform = replace(network.transform, mean=arguments.mean, std=arguments.std)
-    return segment(network, read_labels(arguments.labels) if arguments.labels else None)
+    labels = read_labels(arguments.labels) if arguments.labels else None
+    std = None if arguments.mean is None else arguments.std
+    return segment(networks, arguments.model, labels, mean=arguments.mean, std=std)
 
 
 if __name__ == "__main__":

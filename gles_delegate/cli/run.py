@@ -1,9 +1,14 @@
-"""``gles-delegate run``: one run of a model on arrays or pictures."""
+"""``gles-delegate run``: one run of a model on arrays, or on a picture."""
 
 from __future__ import annotations
 
+import logging
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +16,29 @@ import click
 import numpy as np
 
 from gles_delegate.bench.comparison import prepare
-from gles_delegate.cli import common, detections, landmarks, tensor_files
+from gles_delegate.cli import common, tensor_files
 from gles_delegate.delegate import GpuDelegate
+from gles_delegate.errors import ModelError
+from gles_delegate.gl.egl import EglContext
 from gles_delegate.interpreter import Interpreter
-from gles_delegate.model.graph import Array, Graph, Tensor
+from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.tasks.classes import Classifier
+from gles_delegate.tasks.components.containers import ClassificationResult
+from gles_delegate.tasks.components.processors import ClassifierOptions
+from gles_delegate.tasks.image import Image, ImageFormat
+from gles_delegate.tasks.options import BaseOptions
+from gles_delegate.tasks.task import VisionTask
 from gles_delegate.tasks.vision.bundles import landmarker_kind
-from gles_delegate.vision.classes import class_name, top_indices
+from gles_delegate.tasks.vision.opening import TaskSettings, open_task, task_of
+from gles_delegate.vision.drawing import Drawing
+
+logger = logging.getLogger("gles_delegate")
+
+SHOWN = ("class", "label", "side", "score", "share", "box", "rotation")
+"""Columns of results in the terminal."""
 
 
 @common.command
@@ -30,14 +49,17 @@ from gles_delegate.vision.classes import class_name, top_indices
     "outputs",
     multiple=True,
     metavar="[NAME=]FILE",
-    help="A file for an output: an array (.npy), or a picture of bytes, numbers of 0 to 1, or "
-    "classes. For a detector, a picture gets the boxes.",
+    help="An array (.npy) of an output, or a picture: the results drawn into that of --input, or "
+    "else an output's bytes or numbers of 0 to 1.",
 )
 @click.option("--output-dir", type=common.FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
+@common.task_option
 @common.labels_option
 @common.kind_option
-@click.option("--top", type=click.IntRange(1), help="Show the top N classes.")
+@common.threshold_option
+@click.option("--top", type=click.IntRange(1), help="The top N classes or objects.")
 @common.scaling_options
+@common.antialias_option
 @common.cache_option
 @common.device_option
 @common.json_option
@@ -47,104 +69,195 @@ def run(
     outputs: Sequence[str],
     output_dir: Path | None,
     labels: Path | None,
-    kind: str | None,
-    top: int | None,
     mean: float | None,
     std: float | None,
+    antialias: bool,
     cache: Path | None,
     device: int | None,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
-    """Run MODEL once on arrays or pictures.
+    """Run MODEL once on arrays or on a picture.
 
-    For a bundle of a face, hand or pose landmarker, list the objects in a picture, and draw them
-    into the picture of --output.
+    Of a picture, the results of the network's task are listed: its classes, objects, people or
+    areas. MODEL may be a bundle of a face, hand or pose landmarker.
     """
+    names = None if labels is None else tensor_files.read_labels(labels)
+    settings = TaskSettings(labels=names, **chosen)
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
-    bundled = landmarker_kind(model)
-    if bundled is not None:
-        landmarks.require_none(output_dir, labels, kind, top, mean, std)
-        landmarks.run_bundle(model, bundled, inputs, outputs, options, as_json)
-        return
-    file = read_file(model)
-    graph = file.graph()
-    given = None if labels is None else tensor_files.read_labels(labels)
-    is_drawn = any(not argument.endswith(".npy") for argument in outputs)
-    is_required = is_drawn or kind is not None
-    finder = detections.find(graph, given, kind, is_required=is_required)
-    transform = None if finder is None else finder.transform
-    feeds = tensor_files.load_inputs(graph, inputs, mean, std, transform)
-    source, drawn, outputs = _pictures(graph, inputs, outputs) if finder else (None, None, outputs)
-    files = _output_files(graph, outputs, output_dir)
-    names = _class_names(graph, None if finder else labels)
-    with (
-        common.progress_bar(quiet=as_json) as bar,
-        GpuDelegate(options, progress=common.compilation(bar)) as delegate,
-    ):
-        interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
-        with tensor_files.naming_new_shapes(graph, feeds):
-            prepare(interpreter, feeds)
-        interpreter.invoke()
-        arrays = {index: interpreter.get_tensor(index) for index in graph.outputs}
-    results = [
-        _result(array, graph.tensors[index], names[index], files.get(index), top)
-        for index, array in arrays.items()
-    ]
-    if top:
-        _require_classes(graph, results)
-    shown: dict[str, Any] = {"outputs": results}
-    if finder is not None and source is not None:
-        shown |= finder.found(graph, arrays, source, drawn)
+    with common.progress_bar(quiet=as_json) as bar:
+        base = BaseOptions(
+            model, gpu_options=options, antialias=antialias, mean=mean, std=std,
+            progress=common.compilations(bar),
+        )  # fmt: skip
+        source = _picture(inputs)
+        shown: dict[str, Any] | None = None
+        if source is not None:
+            shown = _look(model, base, settings, source, outputs, output_dir)
+        if shown is None:
+            if landmarker_kind(base) is not None:
+                raise common.wrong_usage("expected one --input, a picture, for a bundle")
+            shown = _run(model, base, settings, inputs, outputs, output_dir)
     if as_json:
         common.print_json(shown)
     else:
         _print(shown)
 
 
-def _require_classes(graph: Graph, results: Sequence[dict[str, Any]]) -> None:
-    """Raise ValueError if no result has top classes."""
-    if not any(result["top"] for result in results):
-        raise ValueError(
-            "--top needs an output with a score for each class, [1, classes], found "
-            + "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
+def _picture(inputs: Sequence[str]) -> Path | None:
+    """The file of the only input, unless it is an array."""
+    path = Path(inputs[0].rpartition("=")[2]) if len(inputs) == 1 else None
+    return None if path is None or path.suffix == ".npy" else path
+
+
+def _look(
+    model: Path,
+    base: BaseOptions,
+    settings: TaskSettings,
+    source: Path,
+    outputs: Sequence[str],
+    folder: Path | None,
+) -> dict[str, Any] | None:
+    """The results of a task for a picture; None: the network has no task, and none is asked for."""
+    pictures = [file for file in outputs if not file.endswith(".npy")]
+    arrays = [file for file in outputs if file not in pictures]
+    is_required = bool(pictures) or settings != TaskSettings()
+    task = _task(base, settings, is_required)
+    if task is None:
+        return None
+    is_bundle = landmarker_kind(base) is not None
+    _require_one(pictures, [*arrays, *map(str, [folder] if folder else [])] if is_bundle else [])
+    if task == "classify":
+        settings = replace(settings, top=settings.top or 1)
+    pixels = tensor_files.read_picture(source)
+    image = Image(ImageFormat.SRGB, np.asarray(pixels))
+    rows: list[dict[str, Any]] = []
+    with _opened(base, settings) as opened:
+        with _warning(is_required):
+            result = opened.process(image)
+            rows = result.rows(image.size)
+        found = opened.network.arrays
+    shown: dict[str, Any] = {"task": task, "device": opened.report.device, "results": rows}
+    for picture in pictures:
+        drawing = Drawing(image.size)
+        result.draw(drawing)
+        tensor_files.save_picture(drawing.on_picture(pixels), Path(picture))
+    shown["file"] = next(iter(pictures), None)
+    if not is_bundle:
+        shown["outputs"] = _outputs(read_file(model).graph(), found, arrays, folder)
+    return shown
+
+
+def _require_one(pictures: Sequence[str], arrays: Sequence[str]) -> None:
+    """Raise `click.UsageError` for several pictures, or for arrays, which bundles do not have."""
+    if len(pictures) > 1 or arrays:
+        raise common.wrong_usage(
+            "expected one picture with the results, and arrays only of a single network, found "
+            + ", ".join([*pictures, *arrays])
         )
+
+
+def _task(base: BaseOptions, settings: TaskSettings, is_required: bool) -> str | None:
+    """The task of a model; None: it has none with results."""
+    task = None
+    with _warning(is_required):
+        task = task_of(base, settings)
+    return None if task == "repaint" else task
+
+
+@contextmanager
+def _warning(is_raised: bool) -> Iterator[None]:
+    """Make ValueError of models that are not damaged a warning, unless it is to be raised."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except ValueError as error:
+        if is_raised:
+            raise
+        logger.warning("results are not listed: %s", error)
+
+
+@contextmanager
+def _opened(base: BaseOptions, settings: TaskSettings) -> Iterator[VisionTask[Any]]:
+    """A task on the chosen device."""
+    device = base.gpu_options.device_index if base.gpu_options else None
+    context = None if device is None else EglContext(device_index=device)
+    try:
+        with open_task(replace(base, context=context), settings) as task:
+            yield task
+    finally:
+        if context is not None:
+            context.release()
+
+
+def _run(
+    model: Path,
+    base: BaseOptions,
+    settings: TaskSettings,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    folder: Path | None,
+) -> dict[str, Any]:
+    """The outputs of a model for arrays, and a classifier's results."""
+    file = read_file(model)
+    graph = file.graph()
+    if replace(settings, labels=None, top=None, task=None) != TaskSettings():
+        raise common.wrong_usage("expected a picture for --kind and --threshold")
+    classifier = _classifier(graph, settings)
+    feeds = tensor_files.load_inputs(graph, inputs, base.mean, base.std, base.antialias)
+    progress = None if base.progress is None else partial(base.progress, "model")
+    with GpuDelegate(base.gpu_options, progress=progress) as delegate:
+        interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
+        with tensor_files.naming_new_shapes(graph, feeds):
+            prepare(interpreter, feeds)
+        interpreter.invoke()
+        arrays = [interpreter.get_tensor(index) for index in graph.outputs]
+    shown: dict[str, Any] = {"task": None, "results": [], "file": None}
+    if classifier is not None:
+        real = [
+            tensor_files.real_values(array, graph.tensors[index])
+            for array, index in zip(arrays, graph.outputs, strict=True)
+        ]
+        result = ClassificationResult(classifier.heads(real))
+        shown |= {"task": "classify", "results": result.rows((1, 1))}
+    shown["outputs"] = _outputs(graph, arrays, outputs, folder)
+    return shown
+
+
+def _classifier(graph: Graph, settings: TaskSettings) -> Classifier | None:
+    """The reader of scores [1, classes], if their names are known or the top ones are asked for."""
+    metadata = read_metadata(graph).outputs
+    shapes = [graph.tensors[index].shape for index in graph.outputs]
+    are_scores = all(math.prod(shape) == shape[-1] for shape in shapes)
+    if not (settings.top or settings.labels):
+        labels = [each.labels for each in metadata]
+        if not are_scores or any(len(n) != s[-1] for n, s in zip(labels, shapes, strict=True)):
+            return None
+    elif not are_scores:
+        found = "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
+        raise ValueError(f"expected outputs [1, classes] for --top and --labels, found {found}")
+    options = ClassifierOptions(max_results=settings.top or 1)
+    return Classifier(shapes, metadata, options, settings.labels, probabilities=True)
 
 
 def _print(shown: dict[str, Any]) -> None:
-    _print_results(shown["outputs"])
-    if "detections" in shown:
-        _print_detections(shown["detections"])
-    if "file" in shown:
+    outputs = shown.get("outputs", ())
+    if outputs:
+        keys = [key for key in outputs[0] if key != "argmax"]
+        common.print_table([{k: "" if r[k] is None else r[k] for k in keys} for r in outputs])
+    if shown["task"] is not None:
+        rows, device = shown["results"], shown.get("device", "the GPU")
+        print(f"\n{shown['task']}: {len(rows)} result{'s' * (len(rows) != 1)} on {device}")
+        if rows:
+            common.print_table([_summary(row) for row in rows])
+    if shown["file"] is not None:
         print(shown["file"])
 
 
-def _print_detections(rows: Sequence[dict[str, Any]]) -> None:
-    print(f"\n{len(rows)} detection{'s' * (len(rows) != 1)}")
-    shown = ("label", "score", "box", "rotation")
-    if rows:
-        common.print_table([{key: row[key] for key in shown if key in row} for row in rows])
-
-
-def _pictures(
-    graph: Graph, inputs: Sequence[str], outputs: Sequence[str]
-) -> tuple[Path, Path | None, list[str]]:
-    """A detector's picture, the file for the picture with boxes, and the arrays of ``--output``.
-
-    Raises `click.UsageError` for pictures of tensors, which show nothing.
-    """
-    (source,) = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input").values()
-    arrays = [argument for argument in outputs if argument.endswith(".npy")]
-    pictures = [argument for argument in outputs if argument not in arrays]
-    if not pictures:
-        return source, None, arrays
-    is_named = "=" in pictures[0] and not tensor_files.is_path(Path(pictures[0]))
-    if len(pictures) > 1 or is_named or source.suffix == ".npy":
-        raise common.wrong_usage(
-            "expected one --output PICTURE without a name, which gets the boxes in the picture of "
-            f"--input, and .npy files for outputs of a detector, found {', '.join(pictures)} for "
-            f"{source}"
-        )
-    return source, Path(pictures[0]), arrays
+def _summary(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a result without its points."""
+    return {key: "" if value is None else value for key, value in row.items() if key in SHOWN}
 
 
 def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:
@@ -158,97 +271,26 @@ def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> di
     return files
 
 
-def _class_names(graph: Graph, path: Path | None) -> dict[int, Sequence[str]]:
-    """The labels of each output, from a file or else from the model's metadata."""
-    metadata = zip(graph.outputs, read_metadata(graph).outputs, strict=True)
-    by_output: dict[int, Sequence[str]] = {index: output.labels for index, output in metadata}
-    if path is None:
-        return by_output
-    labels = tensor_files.read_labels(path)
-    outputs = [graph.tensors[index] for index in graph.outputs]
-    scored = [t for t in outputs if t.shape[-1:] == (len(labels),)]
-    numbered = [t for t in outputs if "int" in t.dtype and not t.is_quantized]
-    if not scored and not numbered:
-        raise ValueError(
-            f"expected a label for each class of an output, found {len(labels)} in {path}; "
-            "the outputs are " + "; ".join(map(tensor_files.describe, outputs))
-        )
-    return by_output | {tensor.index: labels for tensor in scored or numbered}
-
-
-def _result(
-    array: Array, tensor: Tensor, labels: Sequence[str], path: Path | None, top: int | None
-) -> dict[str, Any]:
-    """Save an output, and describe it."""
-    if path is not None:
-        tensor_files.save_output(path, array, tensor, labels)
-    best = _best(array, tensor, labels, top)
-    has_classes = bool(labels) or (path is not None and path.suffix != ".npy")
-    return {
-        "index": tensor.index,
-        "name": tensor.name,
-        "dtype": tensor.dtype,
-        "shape": list(array.shape),
-        "minimum": float(array.min()) if array.size else None,
-        "maximum": float(array.max()) if array.size else None,
-        "argmax": int(np.argmax(array)) if array.size else None,
-        "label": best[0]["label"] if best else None,
-        "score": best[0]["score"] if best else None,
-        "file": None if path is None else str(path),
-        **({"top": best} if top else {}),
-        "classes": _shares(array, tensor, labels) if has_classes else [],
-    }
-
-
-def _best(
-    array: Array, tensor: Tensor, labels: Sequence[str], top: int | None
+def _outputs(
+    graph: Graph, arrays: Sequence[Array], named: Sequence[str], folder: Path | None
 ) -> list[dict[str, Any]]:
-    """The top classes of an output with a score for each class, best first.
-
-    Without `top`, the best one; none if there are no labels and the scores do not add up to 1.
-    """
-    classes = array.shape[-1] if array.shape else 1
-    if classes < 2 or array.size != classes:
-        return []
-    scores = tensor_files.real_values(array, tensor).reshape(-1).astype(np.float64)
-    named = len(labels) == classes
-    is_softmax = abs(scores.sum() - 1) < 0.05  # with 8-bit rounding
-    if not (top or named or is_softmax):
-        return []
-    return [
-        {
-            "class": int(best),
-            "label": class_name(labels if named else (), best),
-            "score": float(scores[best]),
-        }
-        for best in top_indices(scores, top or 1)
-    ]
-
-
-def _shares(array: Array, tensor: Tensor, labels: Sequence[str]) -> list[dict[str, Any]]:
-    """Each class's share of the pixels of a segmentation output, the largest first."""
-    classes = tensor_files.class_numbers(array, tensor, labels)
-    if classes is None or classes.size < 2:
-        return []
-    counts = np.bincount(classes.reshape(-1))
-    return [
-        {
-            "class": int(index),
-            "label": class_name(labels, index),
-            "share": float(counts[index] / classes.size),
-        }
-        for index in top_indices(counts, None)
-        if counts[index]
-    ]
-
-
-def _print_results(results: Sequence[dict[str, Any]]) -> None:
-    columns = [key for key in results[0] if key not in ("argmax", "top", "classes")]
-    rows = [{key: "" if row[key] is None else row[key] for key in columns} for row in results]
-    common.print_table(rows)
-    for row in results:
-        shares = [{**row, "share": f"{row['share']:.1%}"} for row in row["classes"]]
-        ranking = row.get("top") or shares
-        if ranking:
-            print(f"\n{row['name']}")
-            common.print_table(ranking)
+    """Save outputs, and describe all."""
+    files = _output_files(graph, named, folder)
+    rows = []
+    for index, array in zip(graph.outputs, arrays, strict=True):
+        tensor, path = graph.tensors[index], files.get(index)
+        if path is not None:
+            tensor_files.save_output(path, array, tensor)
+        rows.append(
+            {
+                "index": index,
+                "name": tensor.name,
+                "dtype": tensor.dtype,
+                "shape": list(array.shape),
+                "minimum": float(array.min()) if array.size else None,
+                "maximum": float(array.max()) if array.size else None,
+                "argmax": int(np.argmax(array)) if array.size else None,
+                "file": None if path is None else str(path),
+            }
+        )
+    return rows

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import DelegateError, reason_of
@@ -20,13 +20,12 @@ from gles_delegate.image.pictures import (
     load,
     picture_mode,
 )
-from gles_delegate.image.transform import ImageTransform, picture_transform
+from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
 from gles_delegate.vision.classes import dequantize
-from gles_delegate.vision.drawing import palette
 
 
 def load_inputs(
@@ -34,18 +33,15 @@ def load_inputs(
     inputs: Iterable[str],
     mean: float | None,
     std: float | None,
-    transform: ImageTransform | None = None,
+    antialias: bool = True,
 ) -> dict[int, Array]:
-    """An array for each input, from the arguments of ``--input``.
-
-    `transform` is that of pictures, in which `mean` and `std` take precedence.
-    """
+    """An array for each input, from the arguments of ``--input``."""
     files = files_by_tensor(graph, graph.inputs, inputs, "input")
     missing = [graph.tensors[index] for index in graph.inputs if index not in files]
     if missing:
         names = "; ".join(map(describe, missing))
         raise wrong_usage(f"give --input NAME=FILE for each input; missing: {names}")
-    return {i: load_input(path, graph, i, mean, std, transform) for i, path in files.items()}
+    return {i: load_input(path, graph, i, mean, std, antialias) for i, path in files.items()}
 
 
 @contextmanager
@@ -104,7 +100,7 @@ def load_input(
     index: int,
     mean: float | None,
     std: float | None,
-    transform: ImageTransform | None = None,
+    antialias: bool = True,
 ) -> Array:
     """An array from a file, checked against its input; see `load_inputs`."""
     tensor = graph.tensors[index]
@@ -127,22 +123,11 @@ def load_input(
         raise ValueError(
             f"a picture suits an input {PICTURES}; give {path} as .npy for {describe(tensor)}"
         )
-    if transform is None:
-        transform = picture_transform(shape, tensor.dtype, metadata, mean, std)
-    elif mean is not None or std is not None:
-        own = (transform.mean, transform.std)
-        given = [a if b is None else b for a, b in zip(own, (mean, std), strict=True)]
-        transform = replace(transform, mean=given[0], std=given[1])
+    transform = picture_transform(shape, tensor.dtype, metadata, mean, std)
+    transform = replace(transform, antialias=antialias)
     with _opened(path) as picture:
         pixels = as_tensor(picture, standalone.describe(tensor, shape), transform)
     return pixels if shape == tensor.shape else np.moveaxis(pixels, 3, 1)
-
-
-def picture_size(path: Path) -> tuple[int, int]:
-    """Height and width of a picture, rotated according to its EXIF data."""
-    with _opened(path) as picture:
-        width, height = ImageOps.exif_transpose(picture).size
-        return height, width
 
 
 def read_picture(path: Path) -> Image.Image:
@@ -174,50 +159,17 @@ def real_values(array: Array, tensor: Tensor) -> Array:
     return dequantize(array, standalone.describe(tensor, array.shape)["quantization"])
 
 
-def class_numbers(array: Array, tensor: Tensor, labels: Sequence[str]) -> Array | None:
-    """The class of each pixel [height, width] of a segmentation output; None for other outputs.
-
-    A segmentation output has a score for each class, [1, height, width, classes], with a
-    label for each class or more channels than a picture; or it has class numbers, as integers
-    [1, height, width] or [1, height, width, 1].
-    """
-    if array.ndim not in (3, 4) or array.shape[0] != 1 or not array.size:
-        return None
-    channels = array.shape[3] if array.ndim == 4 else 1
-    if channels > 1:
-        are_scores = channels == len(labels) or channels not in (3, 4)
-        best: Array = array[0].argmax(2)
-        return best if are_scores and array.dtype.kind in "fiu" else None
-    if tensor.is_quantized or array.dtype.kind not in "iu":
-        return None
-    if array.dtype == np.uint8 and not labels:
-        return None  # it may be a gray picture
-    numbers: Array = array.reshape(array.shape[1:3])
-    return numbers if 0 <= numbers.min() <= numbers.max() < 256 else None
-
-
-def save_output(path: Path, array: Array, tensor: Tensor, labels: Sequence[str] = ()) -> None:
-    """Write an output as an array or a picture.
-
-    A picture has an output's bytes, or its numbers of 0 to 1 as bytes. A picture of classes has a
-    color for each class, and black for the first; as a PNG, it has class numbers and a palette.
-    """
+def save_output(path: Path, array: Array, tensor: Tensor) -> None:
+    """Write an output as an array, or as a picture of its bytes, or of its numbers of 0 to 1."""
     if path.suffix == ".npy":
         np.save(path, array)
-        return
-    classes = class_numbers(array, tensor, labels)
-    if classes is not None and classes.max() < 256:
-        picture = Image.fromarray(classes.astype(np.uint8), "P")
-        picture.putpalette(np.array([(0, 0, 0), *palette(256)[1:]], np.uint8).tobytes())
-        save_picture(picture if path.suffix.lower() == ".png" else picture.convert("RGB"), path)
         return
     mode = picture_mode(array.shape)
     is_real = array.dtype.kind in "fb" or tensor.is_quantized
     if mode is None or not (array.dtype == np.uint8 or is_real):
         raise ValueError(
             f"cannot make the picture {path} of {describe(tensor)}: expected {PICTURES} of "
-            "bytes, or of numbers of 0 to 1; a score for each class, [1, height, width, classes]; "
-            "or class numbers, 0 to 255; write a .npy file instead"
+            "bytes, or of numbers of 0 to 1; write a .npy file instead"
         )
     if array.dtype != np.uint8:
         real = real_values(array, tensor).astype(np.float32)

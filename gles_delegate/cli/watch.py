@@ -10,13 +10,11 @@ import click
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
-from gles_delegate.tasks.vision.bundles import landmarker_kind
+from gles_delegate.tasks.options import BaseOptions
+from gles_delegate.tasks.vision.opening import TaskSettings, require_task
 
 if TYPE_CHECKING:
     from gles_delegate.live import App, Seer
-
-TASKS = ("classify", "detect", "pose", "repaint", "segment")
-"""Keys of `gles_delegate.live.TASKS`, which needs the packages of the extra ``windows``."""
 
 
 @common.command
@@ -33,15 +31,16 @@ TASKS = ("classify", "detect", "pose", "repaint", "segment")
 )
 @click.option("--video", type=common.PATH, metavar="FILE")
 @click.option("--picture", type=common.PATH, metavar="FILE")
-@click.option("--task", type=click.Choice(TASKS), help="Default: by the metadata or outputs.")
+@common.task_option
 @common.kind_option
 @common.labels_option
+@common.threshold_option
 @common.scaling_options
+@common.antialias_option
 @click.option("--headless", is_flag=True, help="No window.")
 @click.option(
     "--output", type=common.PATH, metavar="FILE", help="A video, or a picture of the last frame."
 )
-@click.option("--cpu", is_flag=True, help="Run the network on LiteRT's CPU kernels.")
 @click.option("--frames", type=click.IntRange(1), help="Stop after this many.")
 @click.option("--timings", "overlay", is_flag=True, help="Show how long each stage takes.")
 @common.cache_option
@@ -55,6 +54,7 @@ def watch(
     task: str | None,
     kind: str | None,
     labels: Path | None,
+    threshold: float | None,
     mean: float | None,
     std: float | None,
     as_json: bool,
@@ -64,33 +64,20 @@ def watch(
 
     MODEL may be a bundle of a face, hand or pose landmarker.
 
-    Keys in the window: Q quits, G switches between GPU and CPU, T shows the timings.
+    Keys in the window: Q quits, T shows the timings.
     """
     sources = (picture, video, camera, gstreamer)
     if sum(option is not None for option in sources) != 1:
         raise common.wrong_usage("expected one of --camera, --gstreamer, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:
-        from gles_delegate.live import (
-            ShowOptions,
-            find_task,
-            landmarks,
-            open_source,
-            seer_for,
-            show,
-        )
+        from gles_delegate.live import ShowOptions, open_source, seer_for, show
+
+        settings = TaskSettings(task, kind, names, threshold)
+        task = require_task(BaseOptions(model), settings)
 
         def make(app: App) -> Seer:
-            nonlocal task
-            bundled = landmarker_kind(model)
-            if bundled is not None:
-                if (task, kind, names, mean, std) != (None,) * 5:
-                    raise ValueError("expected no --task, --kind, --labels or --mean for a bundle")
-                task = bundled
-                return landmarks(app, model)
-            network = app.network(model, mean=mean, std=std)
-            task = task or ("detect" if kind else find_task(network))
-            return seer_for(network, names, task, kind=kind)
+            return seer_for(app, model, settings, mean=mean, std=std)
 
         options = ShowOptions(title=f"gles-delegate watch {model.name}", **show_options)
         if gstreamer is not None:
@@ -106,7 +93,6 @@ def watch(
         common.print_json(
             {
                 "task": task,
-                "on_gpu": app.on_gpu,
                 "frames": app.findings.seen,
                 "found": {
                     kind: {"most": most, "frames": app.findings.frames[kind]}
@@ -119,7 +105,6 @@ def watch(
         return
     if app.findings.most:
         print(app.findings)
-    where = "the GPU" if app.on_gpu else "LiteRT's CPU"
-    print(f"{task} on {where}; milliseconds: {app.timings}")
+    print(f"{task}; milliseconds: {app.timings}")
     if options.output:
         print(options.output)

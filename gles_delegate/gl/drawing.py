@@ -221,3 +221,13 @@ def drawing_restored(gl: Functions) -> Iterator[None]:
         for function, parameter, value in gl.pack_state:
             gl.unchecked(function)(parameter, value)
         yield
+
+
+def read_texture(gl: Functions, texture: Texture) -> Pixels:
+    """The pixels of an RGBA8 texture, uint8 [height, width, 4]."""
+    with drawing_restored(gl):
+        framebuffer = Framebuffer(gl)
+        try:
+            return framebuffer.read(texture)
+        finally:
+            framebuffer.release()

@@ -18,10 +18,8 @@ from gles_delegate.live.sources import (
     open_source,
 )
 from gles_delegate.live.tasks import (
-    TASKS,
     classify,
     detect,
-    find_task,
     landmarks,
     pose,
     repaint,
@@ -30,7 +28,6 @@ from gles_delegate.live.tasks import (
 )
 
 __all__ = [
-    "TASKS",
     "App",
     "Camera",
     "Canvas",
@@ -51,7 +48,6 @@ __all__ = [
     "Video",
     "classify",
     "detect",
-    "find_task",
     "landmarks",
     "open_source",
     "pose",

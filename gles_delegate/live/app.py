@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
-from PIL import Image
 
 from gles_delegate import tasks
 from gles_delegate.closing import in_any_case
@@ -19,15 +18,14 @@ from gles_delegate.gl.current import current_functions
 from gles_delegate.gl.drawing import Texture
 from gles_delegate.gl.upload import PixelTexture
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import ImageTransform, Size, picture_transform
+from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.layers import Layer
-from gles_delegate.live.painter import Painter, read_texture
+from gles_delegate.live.painter import Painter
 from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import Metadata
-from gles_delegate.model.reader import read_file
+from gles_delegate.model.reader import ModelFile, read_file
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.tasks.network import PictureNetwork
 from gles_delegate.tasks.options import Delegate
 from gles_delegate.tasks.place import Place
@@ -130,7 +128,7 @@ class Frame:
 
     Args:
         pixels: Uint8 [height, width, 4], RGBA. None: `texture` has them.
-        texture: The same pixels on the GPU, or a frame that a source lends; None without a GPU.
+        texture: The same pixels on the GPU, or a frame that a source lends.
         seconds: The presentation time since the first frame of a file or a pipeline; time since the
             app started for cameras.
 
@@ -139,22 +137,23 @@ class Frame:
         seconds: See the argument.
 
     Examples:
-        >>> frame = live.Frame(np.zeros((240, 320, 4), np.uint8), None, seconds=0.5)
-        >>> frame.size
-        (240, 320)
+        >>> def see(frame, canvas):
+        ...     canvas.drawing.text((20, 20), str(frame.size))
+        >>> options = live.ShowOptions(headless=True, frames=1)
+        >>> app = live.show(lambda app: see, live.Picture(Path("face.jpg")), options)
     """
 
-    def __init__(
-        self, pixels: Array | None, texture: Texture | GpuFrame | None, seconds: float
-    ) -> None:
-        self._pixels, self.texture, self.seconds = pixels, texture, seconds
+    def __init__(self, pixels: Array | None, texture: Texture | GpuFrame, seconds: float) -> None:
+        self._pixels = pixels
+        self.texture = texture
+        self.seconds = seconds
 
     @property
     def size(self) -> Size:
         """Height and width."""
         if isinstance(self.texture, GpuFrame):
             return self.texture.size
-        height, width = self.pixels.shape[:2]
+        width, height = self.texture.size
         return height, width
 
     @property
@@ -165,26 +164,23 @@ class Frame:
         assert self._pixels is not None
         return self._pixels
 
-    def image(self, on_gpu: bool) -> tasks.Image:
-        """The frame for a task on the GPU or on the CPU."""
-        if not on_gpu:
-            return tasks.Image(tasks.ImageFormat.SRGBA, self.pixels)
+    def image(self) -> tasks.Image:
+        """The frame for a task."""
         if isinstance(self.texture, GpuFrame):
             return self.texture.image()
         return tasks.Image.create_from_texture(self.texture)
 
 
 class App:
-    """The networks of an app, and where they run.
+    """The networks of an app.
 
     Args:
         ctx: The context that draws, current at every call: a `moderngl.Context`, or "current" for
-            any other. None: there is no GPU, and networks run on LiteRT's CPU kernels.
+            any other.
         cache: A folder for compiled shaders and packed weights.
+        antialias: See `tasks.BaseOptions`.
 
     Attributes:
-        on_gpu: Whether networks run on the GPU or on LiteRT's CPU kernels; may be changed between
-            frames.
         timings: Times of a frame's stages.
         findings: Counts of detected objects; see `Canvas.count`.
         progress: Called while a network is prepared, with its name, the number of compiled
@@ -196,58 +192,64 @@ class App:
         ...     return lambda frame, canvas: network(frame)
         >>> options = live.ShowOptions(headless=True, frames=2)
         >>> app = live.show(make, live.Picture(Path("face.jpg")), options)
-        >>> app.on_gpu, app.findings.seen
-        (True, 2)
+        >>> app.findings.seen
+        2
     """
 
     def __init__(
-        self, ctx: moderngl.Context | Literal["current"] | None, *, cache: Path | None = None
+        self,
+        ctx: moderngl.Context | Literal["current"],
+        *,
+        cache: Path | None = None,
+        antialias: bool = True,
     ) -> None:
         self.ctx = ctx
-        self.on_gpu = ctx is not None
         self.cache = cache
-        self.timings = Timings(lambda: None if ctx is None else current_functions().glFinish())
+        self.antialias = antialias
+        self.timings = Timings(lambda: current_functions().glFinish())
         self.findings = Findings()
         self.progress: Callable[[str, int, int], None] = lambda name, compiled, total: None
         self._networks: list[Network | FrameTask[Any]] = []
-        self._places: dict[bool, Place] = {}
+        self._place: Place | None = None
 
+    @property
     def place(self) -> Place:
-        """Where networks run now."""
-        if self.on_gpu not in self._places:
-            delegate = Delegate.GPU if self.on_gpu else Delegate.CPU
-            self._places[self.on_gpu] = Place(self.ctx if self.on_gpu else None, delegate)
-        return self._places[self.on_gpu]
+        """Where networks run."""
+        if self._place is None:
+            self._place = Place(self.ctx, Delegate.GPU)
+        return self._place
 
-    def base_options(self, model: Any = None) -> tasks.BaseOptions:
-        """Options of a task that runs where networks run now, with antialiasing.
+    def base_options(
+        self, model: Any = None, *, mean: float | None = None, std: float | None = None
+    ) -> tasks.BaseOptions:
+        """Options of a task that runs where networks run.
 
         Args:
             model: See `BaseOptions.model_asset_path`.
+            mean: See `BaseOptions`.
+            std: Likewise.
         """
         return tasks.BaseOptions(
             model,
-            delegate=Delegate.GPU if self.on_gpu else Delegate.CPU,
-            context=self.ctx if self.on_gpu else None,
+            delegate=Delegate.GPU,
+            context=self.ctx,
             gpu_options=GpuDelegateOptions(serialization_dir=self.cache),
-            antialias=True,
+            antialias=self.antialias,
+            mean=mean,
+            std=std,
             progress=lambda *progress: self.progress(*progress),
         )
 
-    def task(
-        self, make: Callable[[tasks.BaseOptions], VisionTask[R]], model: Any, name: str
-    ) -> FrameTask[R]:
+    def task(self, task: VisionTask[R], name: str) -> FrameTask[R]:
         """A task on frames that is closed with the app.
 
         Args:
-            make: Makes the task, in the video mode, from `base_options`; called once for the GPU
-                and once for the CPU.
-            model: See `BaseOptions.model_asset_path`.
+            task: Made of `base_options`, in the video mode.
             name: The name of its stage in `timings`.
         """
-        task = FrameTask(self, make, model, name)
-        self._networks.append(task)
-        return task
+        made = FrameTask(self, task, name)
+        self._networks.append(made)
+        return made
 
     def network(
         self, path: Path, name: str = "", *, mean: float | None = None, std: float | None = None
@@ -261,51 +263,47 @@ class App:
                 metadata's.
             std: See `mean`.
         """
-        network = Network(self, path, name or path.stem, mean, std)
+        options = self.base_options(mean=mean, std=std)
+        network = Network(self, read_file(path), name or path.stem, options)
         self._networks.append(network)
         return network
 
     def close(self) -> None:
         """Close all networks; the context must be current."""
-        places = self._places.values()
+        places = [] if self._place is None else [self._place]
         in_any_case(each.close for each in (*self._networks, *places))
 
 
 class FrameTask(Generic[R]):
-    """A task that runs where its app chooses: on the GPU or on LiteRT's CPU kernels."""
+    """A task on the frames of an app.
 
-    def __init__(
-        self, app: App, make: Callable[[tasks.BaseOptions], VisionTask[R]], model: Any, name: str
-    ) -> None:
-        self._app, self._make, self._model, self._name = app, make, model, name
-        self._sides: dict[bool, VisionTask[R]] = {}
+    Attributes:
+        task: The task.
+    """
+
+    def __init__(self, app: App, task: VisionTask[R], name: str) -> None:
+        self.task = task
+        self._app = app
+        self._name = name
         self._time = -1
-        self._side()
 
     def __call__(self, frame: Frame) -> R:
         """The result for a frame."""
         with self._app.timings.measure(self._name):
             self._time = max(round(1000 * frame.seconds), self._time + 1)
-            return self._side().process_frame(frame.image(self._app.on_gpu), self._time)
+            return self.task.process_frame(frame.image(), self._time)
 
     def close(self) -> None:
-        """Close the task on both sides."""
-        in_any_case(side.close for side in self._sides.values())
-
-    def _side(self) -> VisionTask[R]:
-        app = self._app
-        if app.on_gpu not in self._sides:
-            self._sides[app.on_gpu] = self._make(app.base_options(self._model))
-        return self._sides[app.on_gpu]
+        self.task.close()
 
 
 class Network:
-    """A model for frames that runs where its app chooses: on the GPU or on LiteRT's CPU kernels.
+    """A model for frames.
 
     Attributes:
         metadata: The model's metadata.
-        pictures: Makes pictures of outputs, by position: textures on the GPU, otherwise
-            arrays [height, width, 4] of 0 to 1. Set it before the first frame.
+        pictures: Makes textures of outputs, by position. Set it before the first frame.
+        transform: Preprocessing of a whole frame; see `ImageTransform.for_input`. May be replaced.
 
     Examples:
         >>> def make(app):
@@ -318,35 +316,28 @@ class Network:
         >>> app = live.show(make, live.Picture(Path("face.jpg")), options)
     """
 
-    def __init__(
-        self, app: App, path: Path, name: str, mean: float | None, std: float | None
-    ) -> None:
-        self._app, self._file, self._name = app, read_file(path), name
-        self._mean, self._std = mean, std
+    def __init__(self, app: App, model: ModelFile, name: str, options: tasks.BaseOptions) -> None:
+        self._app = app
+        self._name = name
+        self._antialias = options.antialias
+        self._network = PictureNetwork(model, name, app.place, options)
+        self.metadata: Metadata = self._network.metadata
         self.pictures: dict[int, ImageOutput] = {}
-        self._resized: Size | None = None
-        self._sides: dict[bool, PictureNetwork] = {}
         self._textures: dict[int, PixelTexture] = {}
-        self.metadata: Metadata = read_metadata(self._file.graph())
-        self._side()
 
     @property
     def inputs(self) -> list[dict[str, Any]]:
         """See `Interpreter.get_input_details`."""
-        return self._side().inputs
+        return self._network.inputs
 
     @property
     def outputs(self) -> list[dict[str, Any]]:
         """See `Interpreter.get_output_details`."""
-        return self._side().outputs
+        return self._network.outputs
 
     @cached_property
     def transform(self) -> ImageTransform:
-        """Preprocessing of a whole frame; see `ImageTransform.for_input`. May be replaced."""
-        side = self._side()
-        details, metadata = side.inputs[side.picture], self.metadata.inputs[side.picture]
-        shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
-        return picture_transform(shape, dtype, metadata, self._mean, self._std)
+        return replace(self._network.transform, antialias=self._antialias)
 
     @property
     def labels(self) -> list[str]:
@@ -356,13 +347,15 @@ class Network:
     @property
     def size(self) -> Size:
         """Height and width of the input."""
-        return self._side().size
+        return self._network.size
 
     def resize(self, size: Size) -> None:
         """Resize the input to this height and width; changes `inputs` and `outputs`."""
         if size != self.size:
-            self._resized = size
-            self._side()
+            for texture in self._textures.values():
+                texture.release()
+            self._textures.clear()
+            self._network.resize(size)
 
     def __call__(
         self,
@@ -378,10 +371,10 @@ class Network:
             feeds: Arrays for the other inputs, by position.
 
         Returns:
-            The outputs: pictures, and dequantized arrays.
+            The outputs: textures, and dequantized arrays.
         """
         with self._app.timings.measure(self._name):
-            self._side().set_picture(frame.image(self._app.on_gpu), transform or self.transform)
+            self._network.set_picture(frame.image(), transform or self.transform)
             return self._run(feeds or {})
 
     def run(self, feeds: Mapping[int, Array]) -> list[Any]:
@@ -403,51 +396,23 @@ class Network:
         return Layer(picture, matrix=matrix, **style)
 
     def close(self) -> None:
-        for side in self._sides.values():
-            side.close()
-
-    def _side(self) -> PictureNetwork:
-        """The model where it runs now: created at first use, and resized like the other one."""
-        app, size = self._app, self._resized
-        if app.on_gpu not in self._sides:
-            self._sides[app.on_gpu] = PictureNetwork(
-                self._file, self._name, app.place(), app.base_options()
-            )
-        side = self._sides[app.on_gpu]
-        if size and side.size != size:
-            for texture in self._textures.values():
-                texture.release()
-            self._textures.clear()
-            side.resize(size)
-        return side
+        self._network.close()
 
     def _run(self, arrays: Mapping[int, Array]) -> list[Any]:
-        """Pictures of outputs that have them, and dequantized arrays."""
-        side = self._side()
-        if self._app.on_gpu:
-            for position in self.pictures.keys() - self._textures.keys():
-                match side.shapes[position]:
-                    case [_, height, width, _]:
-                        texture = self._app.place().new_texture((height, width, 4))
-                        self._textures[position] = texture
-                        side.write_to(position, texture, self.pictures[position])
-        results: list[Any] = side.run(arrays, read=False)
+        """Textures of outputs that have them, and dequantized arrays."""
+        for position in self.pictures.keys() - self._textures.keys():
+            match self._network.shapes[position]:
+                case [_, height, width, _]:
+                    texture = self._app.place.new_texture((height, width, 4))
+                    self._textures[position] = texture
+                    self._network.write_to(position, texture, self.pictures[position])
+        results: list[Any] = self._network.run(arrays, read=False)
         for position, picture in self.pictures.items():
-            if self._app.on_gpu and position in self._textures:
+            if position in self._textures:
                 results[position] = self._textures[position]
-            else:
-                array = results[position]
-                array = array if array.ndim == 4 else array[..., np.newaxis]
-                results[position] = picture.apply(array)
+            else:  # an output without channels
+                results[position] = picture.apply(results[position][..., np.newaxis])
         return results
-
-    @staticmethod
-    def read(picture: Any) -> Array:
-        """An output picture, a texture or an array, as uint8 [height, width, 4]."""
-        if not isinstance(picture, np.ndarray):
-            return read_texture(picture)
-        pixels: Array = (picture.clip(0, 1) * 255 + 0.5).astype(np.uint8)
-        return pixels
 
 
 class Canvas:
@@ -458,7 +423,7 @@ class Canvas:
 
     Args:
         frame: The frame.
-        painter: Draws on the GPU; None: on the CPU.
+        painter: Draws it.
         size: Height and width of the picture.
         keep: Copies a texture that its network may overwrite before it is drawn.
 
@@ -479,16 +444,17 @@ class Canvas:
     def __init__(
         self,
         frame: Frame,
-        painter: Painter | None,
+        painter: Painter,
         size: Size,
         keep: Callable[[Texture], Texture] | None = None,
     ) -> None:
         self.drawing = Drawing(size)
         self.counts: dict[str, int] = {}
-        self._frame, self._painter, self._size, self._keep = frame, painter, size, keep
+        self._frame = frame
+        self._painter = painter
+        self._keep = keep
         self._scale = (size[1] / frame.size[1], size[0] / frame.size[0])
         self._layers: list[Layer] = []
-        self._pixels: Array | None = None
 
     def layer(self, layer: Layer) -> None:
         """Put a layer over the frame and earlier layers."""
@@ -510,29 +476,12 @@ class Canvas:
             above: Another drawing on top.
         """
         frame = frame or self._frame
-        drawings = [self.drawing] if above is None else [self.drawing, above]
-        painter = self._painter
-        if painter is not None and frame.texture is not None:
-            painter.begin(frame.texture)
-            for layer in self._layers:
-                painter.layer(layer)
-            for drawing in drawings:
-                painter.draw(drawing)
-            return
-        pixels = frame.pixels[..., :3]
-        if self._size != frame.size:
-            pixels = np.asarray(Image.fromarray(pixels).resize(self._size[::-1]))
+        self._painter.begin(frame.texture)
         for layer in self._layers:
-            pixels = layer.over(pixels)
-        picture = Image.fromarray(pixels)
-        for drawing in drawings:
-            picture = drawing.on_picture(picture)
-        self._pixels = np.asarray(picture)
+            self._painter.layer(layer)
+        for drawing in (self.drawing, *([] if above is None else [above])):
+            self._painter.draw(drawing)
 
     def pixels(self) -> Array:
         """The finished picture, uint8 [height, width, 3]."""
-        if self._painter is not None:
-            return self._painter.pixels()
-        if self._pixels is None:
-            raise ValueError("expected a finished canvas: call finish first")
-        return self._pixels
+        return self._painter.pixels()

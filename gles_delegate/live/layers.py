@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
-from gles_delegate.image.transform import LUMA
 from gles_delegate.model.graph import Array
+from gles_delegate.vision.drawing import OVERLAID
 
 
 @dataclass(frozen=True)
@@ -18,7 +17,7 @@ class Layer:
 
     Attributes:
         picture: RGBA as `ImageOutput` makes it, first row first: a texture, or an array [height,
-            width, 4] of 0 to 1. Colors are premultiplied by alpha.
+            width, 4], uint8 or of 0 to 1. Colors are premultiplied by alpha.
         matrix: The map from positions in the picture to positions in the frame, as
             `ImageTransform.affine`. None: the picture is stretched over the frame.
         opacity: 0 to 1.
@@ -73,78 +72,12 @@ class Layer:
         mapping: Array = inverse[:2]
         return mapping
 
-    def over(self, frame: Array) -> Array:
-        """The frame, uint8 [height, width, 3], under this layer, computed on the CPU.
+    @classmethod
+    def of_areas(cls, picture: Any, unit: float) -> Layer:
+        """Colored areas over the whole frame: they shine through, and a line surrounds them.
 
-        ``glsl/live/layer.frag`` has the same formulas.
+        Args:
+            picture: See the attribute.
+            unit: See `Drawing.unit`.
         """
-        height, width = frame.shape[:2]
-        mapping = self.to_layer((height, width), self.picture.shape[:2]).ravel().tolist()
-        kind = Image.Resampling.BICUBIC if self.smooth else Image.Resampling.BILINEAR
-        picture = self.picture if self.fill is None else self.picture[..., :1]
-        picture = _softened(picture) if self.is_softened else picture
-        picture = _spline(picture) if self.smooth else picture
-        planes = [
-            np.asarray(
-                Image.fromarray(np.ascontiguousarray(plane, np.float32)).transform(
-                    (width, height), Image.Transform.AFFINE, mapping, kind
-                )
-            )
-            for plane in np.moveaxis(picture, 2, 0)
-        ]
-        above = np.stack(planes, -1).clip(0, 1)
-        below = frame / np.float32(255)
-        coverage = above[..., -1]  # alpha, or the mask
-        share = coverage
-        if self.edges is not None:
-            low, high = self.edges
-            step = ((coverage - low) / (high - low)).clip(0, 1)
-            share = step * step * (3 - 2 * step)
-        if self.fill is None:
-            over = above[..., :3] / np.maximum(coverage, 1e-3)[..., None]
-        elif isinstance(self.fill, tuple):
-            over = np.broadcast_to(np.array(self.fill, np.float32) / 255, below.shape)
-        else:
-            over = np.asarray(Image.fromarray(self.fill).resize((width, height))) / np.float32(255)
-        if self.tint:
-            luma = LUMA["bt601"]
-            ratio = below @ luma / np.maximum(over @ luma, 0.05)
-            over = (over * ratio[..., None]).clip(0, 1)
-        share = self.opacity * (1 - share if self.inverse else share)
-        if self.contour:
-            # The distance to the line, in pixels, by the slope.
-            away = np.abs(coverage - 0.5) / np.maximum(_slope(coverage), 1e-4)
-            share = np.maximum(share, (self.contour / 2 + 0.5 - away).clip(0, 1))
-        mixed: Array = below + (over - below) * share[..., None]
-        return (mixed.clip(0, 1) * 255 + 0.5).astype(np.uint8)
-
-
-def _softened(picture: Array) -> Array:
-    """The picture filtered by the weights 1, 4, 6, 4, 1 along both axes."""
-    for axis in (0, 1):
-        ends = [(2, 2) if i == axis else (0, 0) for i in range(3)]
-        padded, size = np.pad(picture, ends, "edge"), picture.shape[axis]
-        parts = (np.take(padded, range(i, i + size), axis) for i in range(5))
-        picture = sum(
-            weight / np.float32(16) * part
-            for weight, part in zip((1, 4, 6, 4, 1), parts, strict=True)
-        )
-    return picture
-
-
-def _slope(plane: Array) -> Array:
-    """The length of the gradient, for blocks of 2 x 2 pixels as GLSL's dFdx and dFdy."""
-    height, width = plane.shape
-    even = np.pad(plane, ((0, height % 2), (0, width % 2)), "edge")
-    down = np.repeat(even[1::2] - even[::2], 2, 0)
-    across = np.repeat(even[:, 1::2] - even[:, ::2], 2, 1)
-    slope: Array = np.hypot(down, across)[:height, :width]
-    return slope
-
-
-def _spline(picture: Array) -> Array:
-    """The uniform cubic B-spline with these control points, at the pixels' centers."""
-    padded = np.pad(picture, ((1, 1), (1, 1), (0, 0)), "edge")
-    rows = (padded[:-2] + 4 * padded[1:-1] + padded[2:]) / 6
-    spline: Array = (rows[:, :-2] + 4 * rows[:, 1:-1] + rows[:, 2:]) / 6
-    return spline
+        return cls(picture, opacity=OVERLAID, edges=(0.3, 0.7), contour=max(2.0, unit))

@@ -24,6 +24,7 @@ from gles_delegate.gl.drawing import (
     Uniform,
     drawing_restored,
 )
+from gles_delegate.gl.drawing import read_texture as pixels_of
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.texture import Sampler
@@ -33,7 +34,15 @@ from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array
 from gles_delegate.shaders.files import read_body
-from gles_delegate.vision.drawing import Drawing, Glyph, Rectangle, Strokes, Text, place_glyphs
+from gles_delegate.vision.drawing import (
+    Drawing,
+    Glyph,
+    Overlay,
+    Rectangle,
+    Strokes,
+    Text,
+    place_glyphs,
+)
 
 ATLAS = 1024
 """Width and height of the glyph texture."""
@@ -194,10 +203,14 @@ class Painter:
         return self._soft
 
     def draw(self, drawing: Drawing) -> None:
-        """Draw all shapes of a drawing with one instanced draw."""
+        """Draw a drawing: its overlays, and over them all shapes with one instanced draw."""
+        shapes = [item for item in drawing.items if not isinstance(item, Overlay)]
+        for item in drawing.items:
+            if isinstance(item, Overlay):
+                self.layer(Layer.of_areas(item.picture, drawing.unit))
         with self._drawing() as gl:
-            self._letters.make_room([item for item in drawing.items if isinstance(item, Text)])
-            blocks = [self._instances_of(item) for item in drawing.items]
+            self._letters.make_room([item for item in shapes if isinstance(item, Text)])
+            blocks = [self._instances_of(item) for item in shapes]
             data = np.concatenate([b for b in blocks if len(b)] or [np.empty((0, 13), np.float32)])
             if not len(data):
                 return
@@ -329,10 +342,4 @@ def write_texture(texture: PixelTexture, pixels: Pixels) -> None:
 
 def read_texture(texture: Texture) -> Array:
     """The pixels of an RGBA8 texture, uint8 [height, width, 4], in the current context."""
-    gl = current_functions()
-    with drawing_restored(gl):
-        framebuffer = Framebuffer(gl)
-        try:
-            return framebuffer.read(texture)
-        finally:
-            framebuffer.release()
+    return pixels_of(current_functions(), texture)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from tqdm import tqdm
 
 from gles_delegate.closing import in_any_case, release_all
-from gles_delegate.errors import ContextError, LiteRtError
+from gles_delegate.errors import ContextError
 from gles_delegate.gl.current import current_functions
 from gles_delegate.gl.drawing import Framebuffer, Texture, drawing_restored
 from gles_delegate.gl.egl import EglContext
@@ -50,11 +50,11 @@ class ShowOptions:
         title: The window's title.
         headless: No window.
         output: A video, or a picture of the last frame; None: nothing is written.
-        cpu: Networks run on LiteRT's CPU kernels until the key G is pressed.
         overlay: Show the timings until the key T is pressed.
         frames: End after this number of frames; None: at the end of the source.
         cache: A folder for compiled shaders.
         scale: The factor by which frames are enlarged before they are drawn, shown and written.
+        antialias: See `tasks.BaseOptions`.
 
     Examples:
         >>> options = live.ShowOptions(headless=True, output=Path("out.png"), frames=1)
@@ -65,11 +65,11 @@ class ShowOptions:
     title: str = "gles_delegate"
     headless: bool = False
     output: Path | None = None
-    cpu: bool = False
     overlay: bool = False
     frames: int | None = None
     cache: Path | None = None
     scale: int = 1
+    antialias: bool = True
 
 
 def show(
@@ -77,15 +77,14 @@ def show(
     source: Source | Callable[[], GpuSource],
     options: ShowOptions,
 ) -> App:
-    """Run an app until its source ends or its user quits. Without EGL it runs on the CPU and warns.
+    """Run an app until its source ends or its user quits.
 
     Another thread, with its own context, runs the networks, while this one reads, draws and shows
     frames. A window shows every frame of a camera, with the newest results from the second frame
     on. Frames of a video or of a pipeline that can wait, and those that are written, have their own
     results; a window shows them later if the networks take longer.
 
-    Keys: Q quits, G switches between GPU and CPU, T shows or hides the timings. Ctrl-C quits, too,
-    and completes the output file.
+    Keys: Q quits, T shows or hides the timings. Ctrl-C quits, too, and completes the output file.
 
     Args:
         make: Makes the `Seer`; called once, in the networks' thread, with its context current.
@@ -98,13 +97,13 @@ def show(
 
     Raises:
         ContextError: A window needs a display and glfw, and one of them is missing; or there is no
-            EGL for a source that shares.
+            EGL.
         OSError: A file cannot be read or written.
         DelegateError: A network cannot run.
 
     Examples:
         >>> def make(app):
-        ...     return live.segment(app.network(Path("ball_segmenter.tflite")))
+        ...     return live.segment(app, Path("ball_segmenter.tflite"))
         >>> options = live.ShowOptions(headless=True, output=Path("out.mp4"))
         >>> app = live.show(make, live.Video(Path("video.mp4")), options)
         >>> sorted(app.timings.milliseconds)[:2]
@@ -115,24 +114,22 @@ def show(
         if not callable(source):
             opened = source
             stack.callback(opened.close)
-        window, painter = None, None
+        window = None
         if not options.headless:
             window = _open_window(options.title)
             stack.callback(window.close)
-        is_on_gpu = window is not None or _enter_offscreen(stack, plain=opened is None)
+        else:  # one that a source's context can share with
+            stack.enter_context(EglContext(robust=opened is not None))
         if callable(source):
-            if not is_on_gpu:
-                raise ContextError("this source needs OpenGL ES: there is none")
             opened = source()
             stack.callback(opened.close)
         assert opened is not None
         size = (options.scale * opened.size[0], options.scale * opened.size[1])
         if window is not None:
             window.open(size)
-        if is_on_gpu:
-            painter = Painter(size)
-            stack.callback(painter.release)
-        networks = stack.enter_context(_Networks(is_on_gpu, size, painter, options))
+        painter = Painter(size)
+        stack.callback(painter.release)
+        networks = stack.enter_context(_Networks(size, painter, options))
         loop = _Loop(networks, opened, window, painter, options)
         loop.prepare(make)
         if options.output is not None:
@@ -153,19 +150,6 @@ def _open_window(title: str) -> GlfwWindow:
     return GlfwWindow(title)
 
 
-def _enter_offscreen(stack: ExitStack, *, plain: bool) -> bool:
-    """Make a context without a window current; false if there is no EGL.
-
-    `plain`: one that a source's context can share with.
-    """
-    try:
-        stack.enter_context(EglContext(robust=not plain))
-    except ContextError as error:
-        logger.warning("no OpenGL ES, so networks run on LiteRT's CPU: %s", error)
-        return False
-    return True
-
-
 class _Networks:
     """The thread in which an app's networks run, in a context that shares with the current one.
 
@@ -173,26 +157,27 @@ class _Networks:
         app: The app, closed at the end of the ``with`` block.
     """
 
-    def __init__(
-        self, is_on_gpu: bool, size: Size, painter: Painter | None, options: ShowOptions
-    ) -> None:
-        self._size, self._painter, self._options = size, painter, options
+    def __init__(self, size: Size, painter: Painter, options: ShowOptions) -> None:
+        self._size = size
+        self._painter = painter
         self._thread = ThreadPoolExecutor(1, "networks")
-        self._context = EglContext(share="current") if is_on_gpu else None
+        self._context = EglContext(share="current")
         self._kept = _KeptTextures()
-        self.app = App("current" if is_on_gpu else None, cache=options.cache)
-        self.app.on_gpu = is_on_gpu and not options.cpu
+        self.app = App("current", cache=options.cache, antialias=options.antialias)
 
     def __enter__(self) -> _Networks:
-        if self._context is not None:
-            self._call(self._context.__enter__)
+        self._call(self._context.__enter__)
         return self
 
     def __exit__(self, *error: object) -> None:
-        ends: list[Callable[[], object]] = [self.app.close]
-        if self._context is not None:
-            leave = partial(self._context.__exit__, None, None, None)
-            ends += [self._kept.release, leave, self._context.release, release_thread]
+        leave = partial(self._context.__exit__, None, None, None)
+        ends: list[Callable[[], object]] = [
+            self.app.close,
+            self._kept.release,
+            leave,
+            self._context.release,
+            release_thread,
+        ]
         with self._thread:
             in_any_case(partial(self._call, end) for end in ends)
 
@@ -205,40 +190,14 @@ class _Networks:
 
     def see(self, seer: Seer, frame: Frame) -> Future[Canvas]:
         """Run a seer on a frame in the thread, after what was submitted here before."""
-        fence = Fence.of_current_context() if self._context is not None else None
-        return self._thread.submit(self._see, seer, frame, fence)
+        return self._thread.submit(self._see, seer, frame, Fence.of_current_context())
 
-    def toggle(self) -> None:
-        """Switch between GPU and CPU, between two frames."""
-
-        def switch() -> None:
-            self.app.on_gpu = not self.app.on_gpu
-            self.app.timings.clear()
-
-        self._thread.submit(switch)
-
-    def _see(self, seer: Seer, frame: Frame, fence: Fence | None) -> Canvas:
-        if fence is not None:
-            fence.wait_on_gpu()
-            fence.close()
-        canvas = self._seen(seer, frame)
-        if self._context is not None:
-            current_functions().glFinish()  # the thread that draws must not wait for the GPU
-        return canvas
-
-    def _seen(self, seer: Seer, frame: Frame) -> Canvas:
-        """The canvas after a seer; the app returns to the GPU if LiteRT fails."""
-        keep = self._kept.next() if self._context is not None else None
-        canvas = Canvas(frame, self._painter, self._size, keep)
-        app = self.app
-        try:
-            seer(frame, canvas)
-        except LiteRtError as error:
-            if self._painter is None or app.on_gpu or self._options.cpu:
-                raise
-            logger.warning("networks stay on the GPU: %s", error)
-            app.on_gpu = True
-            return self._seen(seer, frame)
+    def _see(self, seer: Seer, frame: Frame, fence: Fence) -> Canvas:
+        fence.wait_on_gpu()
+        fence.close()
+        canvas = Canvas(frame, self._painter, self._size, self._kept.next())
+        seer(frame, canvas)
+        current_functions().glFinish()  # the thread that draws must not wait for the GPU
         return canvas
 
 
@@ -282,11 +241,15 @@ class _Loop:
         networks: _Networks,
         source: Source | GpuSource,
         window: GlfwWindow | None,
-        painter: Painter | None,
+        painter: Painter,
         options: ShowOptions,
     ) -> None:
-        self._networks, self._app, self._source = networks, networks.app, source
-        self._window, self._painter, self._options = window, painter, options
+        self._networks = networks
+        self._app = networks.app
+        self._source = source
+        self._window = window
+        self._painter = painter
+        self._options = options
         self._uploads: list[PixelTexture] = []
         self._compiling = ""
         self._overlay = options.overlay
@@ -353,10 +316,8 @@ class _Loop:
             return index / (self._source.rate or 30)  # as in the output
         return time.perf_counter() - self._start
 
-    def _uploaded(self, pixels: Array) -> PixelTexture | None:
+    def _uploaded(self, pixels: Array) -> PixelTexture:
         """A texture of the pixels; two earlier ones may be in use."""
-        if self._painter is None:
-            return None
         if len(self._uploads) < 3:
             self._uploads.append(new_texture(pixels))
         else:
@@ -422,12 +383,10 @@ class _Loop:
 
     def _present(self) -> bool:
         """Show the frame; whether to continue."""
-        if self._window is None or self._painter is None:
+        if self._window is None:
             return True
         self._painter.present(self._window.size)
         pressed = self._window.present(f"{self._options.title}: {self._rate:.0f} frames per second")
-        if "G" in pressed:
-            self._networks.toggle()
         if "T" in pressed:
             self._overlay = not self._overlay
         self._app.timings.is_exact = self._overlay
@@ -439,9 +398,8 @@ class _Loop:
         return 1000 / self._app.timings.milliseconds.get("frame", 1000)
 
     def _timings(self) -> Drawing:
-        where = "GPU" if self._app.on_gpu else "LiteRT's CPU"
         stages = [*self._app.timings.milliseconds.items()]
-        lines = [f"{where}, {self._rate:.1f} frames per second"]
+        lines = [f"{self._rate:.1f} frames per second"]
         lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in stages]
         rows, columns = self._source.size
         drawing = Drawing((self._options.scale * rows, self._options.scale * columns))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Array
-from gles_delegate.model.metadata import ScoreCalibration
+from gles_delegate.model.metadata import ScoreCalibration, TensorMetadata
 from gles_delegate.tasks.components.containers import Category, Classifications
-from gles_delegate.tasks.network import PictureNetwork
+from gles_delegate.vision.classes import require_labels
 
 LEAST_SCORE = 1e-16
 """Scores below this have the logarithm of this (score_calibration_calculator.cc)."""
@@ -62,24 +64,38 @@ def _indices(names: Sequence[str], labels: Sequence[str]) -> set[int]:
 class Classifier:
     """A network with scores of classes.
 
+    Args:
+        shapes: Shapes of the outputs.
+        outputs: Metadata of the outputs.
+        options: Which classes count.
+        labels: Names of the classes; None: those in the metadata.
+        probabilities: See `ImageClassifierOptions`.
+
     Raises:
-        ModelError: Its outputs are not scores.
-        ValueError: Options contradict each other.
+        ModelError: Its outputs are not scores, or its metadata has another number of labels.
+        ValueError: Options contradict each other, or there is another number of `labels`.
     """
 
-    def __init__(self, network: PictureNetwork, options: ClassOptions) -> None:
-        self.network, self._options = network, options
+    def __init__(
+        self,
+        shapes: Sequence[Sequence[int]],
+        outputs: Sequence[TensorMetadata],
+        options: ClassOptions,
+        labels: Sequence[str] | None = None,
+        probabilities: bool = False,
+    ) -> None:
+        self._probabilities = probabilities
         self._heads = []
-        for shape, metadata in zip(network.shapes, network.metadata.outputs, strict=True):
+        for shape, metadata in zip(shapes, outputs, strict=True):
             if not shape or int(np.prod(shape)) != shape[-1] * shape[0]:
-                raise ModelError(
-                    f"expected outputs [1, classes] of a classifier, found {network.shapes}"
-                )
-            if metadata.labels and len(metadata.labels) != shape[-1]:
-                raise ModelError(
-                    f"expected a label for each of {shape[-1]} classes, found "
-                    f"{len(metadata.labels)}"
-                )
+                found = [list(each) for each in shapes]
+                raise ModelError(f"expected outputs [1, classes] of a classifier, found {found}")
+            if labels is None:
+                with model_errors():
+                    require_labels(metadata.labels, shape[-1])
+            else:
+                require_labels(labels, shape[-1])
+                metadata = replace(metadata, labels=tuple(labels))
             self._heads.append((metadata, Choice(options, metadata.labels)))
 
     def heads(self, outputs: Sequence[Array]) -> list[Classifications]:
@@ -89,6 +105,8 @@ class Classifier:
             scores = np.asarray(array, np.float64).ravel()
             if metadata.calibration is not None:
                 scores = calibrated(scores, metadata.calibration)
+            if self._probabilities and not (scores.min() >= 0 and scores.max() <= 1):
+                scores = softmax(scores)
             least = choice.threshold
             least = metadata.threshold if least is None else least
             ranked = [j for j in np.argsort(-scores, kind="stable").tolist() if j in choice]
@@ -99,6 +117,22 @@ class Classifier:
             ]
             heads.append(Classifications(categories[: choice.most], i, metadata.name or None))
         return heads
+
+
+@contextmanager
+def model_errors() -> Iterator[None]:
+    """Make ValueError a `ModelError`: what is wrong is in the model."""
+    try:
+        yield
+    except ValueError as error:
+        raise ModelError(str(error)) from error
+
+
+def softmax(scores: Array) -> Array:
+    """Along the last axis."""
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    result: Array = powers / powers.sum(-1, keepdims=True)
+    return result
 
 
 def calibrated(

@@ -23,6 +23,7 @@ from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.report import DelegationReport
+from gles_delegate.tasks.assets import MissingFileError
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions
 from gles_delegate.tasks.place import Place
@@ -38,14 +39,19 @@ class PictureNetwork(Closing):
         name: For messages and reports.
         inputs: See `Interpreter.get_input_details`.
         outputs: See `Interpreter.get_output_details`.
+        arrays: The outputs of the last run as the model stores them, by position; empty if they
+            were written to textures and not read.
         metadata: The model's metadata.
     """
 
     def __init__(self, model: ModelFile, name: str, place: Place, options: BaseOptions) -> None:
-        self.name, self._place = name, place
+        self.name = name
+        self._place = place
+        self._options = options
         self.metadata: Metadata = read_metadata(model.graph())
         self._delegate: GpuDelegate | None = None
         self._written: set[int] = set()
+        self.arrays: list[Array] = []
         self._is_bound = False  # the picture is a texture
         if place.is_on_gpu:
             used = options.gpu_options or GpuDelegateOptions()
@@ -98,16 +104,43 @@ class PictureNetwork(Closing):
         """Shapes of the outputs."""
         return [details["shape"].tolist() for details in self.outputs]
 
+    def has_numbers(self, position: int) -> bool:
+        """Whether an output has integers that are not quantized."""
+        details = self.outputs[position]
+        return np.dtype(details["dtype"]).kind in "iu" and not details["quantization"][0]
+
     @cached_property
     def transform(self) -> ImageTransform:
-        """Preprocessing of a whole picture by the metadata; see `ImageTransform.for_input`.
+        """Preprocessing of a whole picture, by the options and the metadata; see
+        `ImageTransform.for_input`.
 
         Raises:
             ModelError: The metadata does not fit the input.
         """
         details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
-        return picture_transform(shape, dtype, metadata)
+        return picture_transform(shape, dtype, metadata, self._options.mean, self._options.std)
+
+    def normalized(self, transform: ImageTransform) -> ImageTransform:
+        """A detector's own preprocessing, in which the options take precedence."""
+        mean, std = self._options.mean, self._options.std
+        return replace(
+            transform,
+            mean=transform.mean if mean is None else mean,
+            std=transform.std if std is None else std,
+        )
+
+    def require_normalization(self) -> None:
+        """Raise MissingFileError if a network of floats does not say how colors become numbers,
+        where the options ask for it.
+        """
+        details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
+        is_known = metadata.mean or self._options.mean is not None
+        if self._options.requires_normalization and details["dtype"] == np.float32 and not is_known:
+            raise MissingFileError(
+                "Input tensor has type float32: it requires specifying NormalizationOptions "
+                "metadata to preprocess input images."
+            )
 
     def __call__(self, image: Image, transform: ImageTransform, read: bool = True) -> list[Array]:
         """The dequantized outputs for a picture; see `run`."""
@@ -163,11 +196,15 @@ class PictureNetwork(Closing):
         for position, array in arrays.items():
             self._interpreter.set_tensor(self.inputs[position]["index"], array)
         self._interpreter.invoke()
-        return [
-            np.empty(details["shape"] * 0, np.float32)
+        self.arrays = [
+            np.empty(details["shape"] * 0, details["dtype"])
             if position in self._written and not read
-            else dequantize(self._interpreter.get_tensor(details["index"]), details["quantization"])
+            else self._interpreter.get_tensor(details["index"])
             for position, details in enumerate(self.outputs)
+        ]
+        return [
+            dequantize(array, details["quantization"])
+            for array, details in zip(self.arrays, self.outputs, strict=True)
         ]
 
     def write_to(self, position: int, texture: Any, output: ImageOutput) -> None:

@@ -39,6 +39,11 @@ class BaseOptions:
         gpu_options: Options of the networks' delegates; `own_thread` does not matter.
         antialias: Average over the area of each pixel that a network sees, as `ImageTransform`
             does by default. False: sample as MediaPipe does; see ``ImageTransform.opencv``.
+        mean: A classifier, a detector or a segmenter gets (color - mean) / std, for colors from 0
+            to 255. None: the model's metadata decides. Not MediaPipe's.
+        std: See `mean`.
+        requires_normalization: Refuse such networks of floats without a mean in their metadata, as
+            MediaPipe does. False: they get colors from 0 to 1. Not MediaPipe's.
         progress: ``progress(file, compiled, total)`` is called as a network's programs compile.
 
     Examples:
@@ -54,6 +59,9 @@ class BaseOptions:
     context: Any = None
     gpu_options: GpuDelegateOptions | None = None
     antialias: bool = False
+    mean: float | None = None
+    std: float | None = None
+    requires_normalization: bool = True
     progress: Callable[[str, int, int], None] | None = None
 
     Delegate: ClassVar[type[Delegate]] = Delegate

@@ -20,11 +20,13 @@ from gles_delegate.errors import (
     WrongThreadError,
 )
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.drawing import read_texture
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.sync import wait_on_gpu
 from gles_delegate.gl.thread import GlThread, NotPickled
 from gles_delegate.gl.upload import PixelTexture
 from gles_delegate.gl.watches import texture_level
+from gles_delegate.model.graph import Array
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, Delegate
 
@@ -112,6 +114,11 @@ class Place(NotPickled):
         assert self._thread is not None
         with self._thread.gpu.textures():
             return PixelTexture(self._thread.gpu.gl, shape)
+
+    def read(self, texture: PixelTexture) -> Array:
+        """The pixels of such a texture of four channels, inside `run`."""
+        assert self._thread is not None
+        return read_texture(self._thread.gpu.gl, texture)
 
     def enter(self, lease: object) -> None:
         """Count a lease, by its identity."""

@@ -119,6 +119,11 @@ class Task(Closing, Generic[R]):
         """Make the networks, by `_network`."""
         raise NotImplementedError
 
+    @property
+    def network(self) -> PictureNetwork:
+        """The only network, or a bundle's first."""
+        return self._networks[0]
+
     def _network(self, name: str | None = None) -> PictureNetwork:
         """The network of a file of the bundle; None: the only one."""
         model = self.assets.model() if name is None else self.assets.member(name)
@@ -234,6 +239,14 @@ class VisionTask(Task[R]):
         self._check(image, options)
         self._advance(timestamp_ms)
         return self._answer(image, timestamp_ms, options)
+
+    def process(self, image: Image) -> R:
+        """The result for a picture, by any kind of task.
+
+        Raises:
+            ValueError: As `Detects.detect`.
+        """
+        return self._image(image, None)
 
     def process_frame(self, image: Image, timestamp_ms: int) -> R:
         """The result for a frame of a video, by any kind of task.

@@ -23,6 +23,12 @@ def dequantize(array: Array, quantization: tuple[float, int]) -> Array:
     return (array.astype(np.float32) - zero_point) * np.float32(scale) if scale else array
 
 
+def require_labels(labels: Sequence[str], classes: int) -> None:
+    """Raise ValueError if there are labels, but not one for each class."""
+    if labels and len(labels) != classes:
+        raise ValueError(f"expected a label for each of {classes} classes, found {len(labels)}")
+
+
 def class_name(labels: Sequence[str], index: int) -> str:
     """The label of a class, or its number if there are too few labels."""
     return labels[index] if index < len(labels) else f"class {index}"

@@ -207,8 +207,7 @@ class Detector:
         exponential: Sizes are logarithms, as in TensorFlow's Object Detection API.
         y_first: Positions are (y, x), sizes are (height, width).
         fit: How a picture fills the input, as in `ImageTransform`.
-        logits: Scores need a sigmoid. None: decided once, by the first scores: they do if more
-            than half of them are outside 0 to 1. So make one `Detector` for each network.
+        logits: Scores need a sigmoid.
         background: The first score is the background's; classes count from the second.
         weighted: Boxes of the same object are averaged; see `suppress`.
         classes: The classes to find; None: all.
@@ -230,7 +229,7 @@ class Detector:
     exponential: bool = False
     y_first: bool = False
     fit: Fit = "letterbox"
-    logits: bool | None = True
+    logits: bool = True
     background: bool = False
     weighted: bool = True
     classes: tuple[int, ...] | None = None
@@ -243,13 +242,9 @@ class Detector:
 
     def shares(self, scores: Array) -> Array:
         """The network's scores as 0 to 1; see `logits`. NaN stays NaN."""
-        finite = np.isfinite(scores)
-        is_logit = self.logits
-        if is_logit is None and finite.any():
-            outside = finite & ((scores < -ROUNDING) | (scores > 1 + ROUNDING))
-            # Most logits are below 0, as most classes are absent. The decision is cached.
-            is_logit = self.__dict__.setdefault("_is_logit", outside.sum() > 0.5 * finite.sum())
-        return sigmoid(scores) if is_logit else np.where(finite, scores.clip(0, 1), np.nan)
+        if self.logits:
+            return sigmoid(scores)
+        return np.where(np.isfinite(scores), scores.clip(0, 1), np.nan)
 
     @cached_property
     def _anchors(self) -> Array:
@@ -285,12 +280,13 @@ POSE_DETECTOR_128 = replace(POSE_DETECTOR, anchors=_mediapipe(128, (8, 16, 16, 1
 
 _tensorflow = partial(
     Detector, overlap=0.6, scales=(10.0, 10.0, 5.0, 5.0), exponential=True, y_first=True,
-    fit="stretch", logits=None, background=True, weighted=False,
+    fit="stretch", background=True, weighted=False,
 )  # fmt: skip
 
 
 def ssd_mobilenet(size: Size) -> Detector:
-    """TensorFlow's SSD on MobileNet v1 or v2, without TFLite_Detection_PostProcess.
+    """TensorFlow's SSD on MobileNet v1 or v2, without TFLite_Detection_PostProcess. Scores are
+    logits.
 
     Anchors and coder follow its ssd_mobilenet_v2_coco.config, and suppression follows
     TFLite_Detection_PostProcess.

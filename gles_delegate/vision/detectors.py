@@ -44,8 +44,8 @@ def find_detector(
         output_shapes: Shapes of all outputs, in any order.
         metadata: `Interpreter.metadata` of the outputs, in the same order. It has the anchors and
             options of detectors that MediaPipe Model Maker exports. It shows whether an SSD's
-            scores are logits; without it, its first scores decide; see `Detector.logits`. It has
-            the class names, task and key points of a YOLO network.
+            scores are logits, as they are without it; see `Detector.logits`. It has the class
+            names, task and key points of a YOLO network.
         kind: One of `YOLO_KINDS`, where shapes and metadata suit several.
 
     Returns:
@@ -94,9 +94,8 @@ def _find_ssd(
         boxes = [i for i, n in enumerate(sizes) if n == numbers and sizes[1 - i] % count == 0]
         if boxes:
             is_share = metadata[1 - boxes[0]].is_share if metadata else None
-            if detector.logits is None and is_share is not None:
-                return replace(detector, logits=not is_share)
-            return detector
+            is_tensorflows = detector.background
+            return replace(detector, logits=not is_share) if is_tensorflows else detector
     return None
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from gles_delegate.image.transform import Size
+from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.model.graph import Array
 from gles_delegate.vision.detection import Box, Detection, Point
 from gles_delegate.vision.skeletons import COCO_EDGES, COCO_KEY_POINTS
@@ -26,6 +26,10 @@ PANEL = (0, 0, 0, 160)
 """The background of legends, bars and other lines of text."""
 VISIBLE = 0.5
 """The least score of a key point that is drawn."""
+MASK_SIDE = 640
+"""Limit of the larger side of a picture of masks."""
+OVERLAID = 0.45
+"""The opacity of colored areas."""
 FAR = 1e6
 """Limit of coordinates, in pixels; larger ones are clamped."""
 Indices: TypeAlias = tuple[slice | Array, slice | Array]
@@ -72,6 +76,18 @@ class Text:
     color: Color
 
 
+@dataclass(frozen=True)
+class Overlay:
+    """Colored areas, such as masks of classes; they shine through.
+
+    Attributes:
+        picture: Uint8 [rows, columns, 4], RGBA, over the whole picture; alpha is 0 where there is
+            nothing.
+    """
+
+    picture: Array
+
+
 @dataclass
 class Drawing:
     """Shapes and text to draw over a picture, in its pixels.
@@ -90,7 +106,7 @@ class Drawing:
     """
 
     size: Size
-    items: list[Strokes | Rectangle | Text] = field(default_factory=list)
+    items: list[Strokes | Rectangle | Text | Overlay] = field(default_factory=list)
 
     @property
     def unit(self) -> float:
@@ -128,6 +144,30 @@ class Drawing:
         """A filled rectangle."""
         if not np.isnan(box).any():
             self.items.append(Rectangle(box, color))
+
+    def masks(self, detections: Sequence[Detection]) -> None:
+        """The masks of detections in the colors of their classes, the first on top."""
+        masks = [(each.mask, each) for each in detections if each.mask is not None]
+        if not masks:
+            return
+        scale = min(1.0, MASK_SIDE / max(self.size))
+        height, width = (max(1, round(scale * side)) for side in self.size)
+        areas = np.zeros((height, width, 4), np.uint8)
+        for mask, detection in reversed(masks):
+            left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
+            x, y = max(round(left), 0), max(round(top), 0)
+            to_x, to_y = min(round(right), width), min(round(bottom), height)
+            if to_x > x and to_y > y:
+                across, down = mask.shape[1] / (right - left), mask.shape[0] / (bottom - top)
+                rows = (across, 0.0, (x - left) * across), (0.0, down, (y - top) * down)
+                part = ImageTransform(matrix=rows, channels="gray", border="replicate")
+                covered = part.apply(mask, (to_y - y, to_x - x))[0, :, :, 0] > 0.5
+                areas[y:to_y, x:to_x][covered] = (*color_of(detection.class_index), 255)
+        self.overlay(areas)
+
+    def overlay(self, picture: Array) -> None:
+        """Colored areas over the whole picture, uint8 [rows, columns, 4], clear if alpha is 0."""
+        self.items.append(Overlay(picture))
 
     def text(
         self, at: Point, text: str, color: Color = (255, 255, 255), size: int | None = None
@@ -222,6 +262,9 @@ class Drawing:
             )
         pixels = np.array(picture.convert("RGB"))
         for item in self.items:
+            if isinstance(item, Overlay):
+                pixels = _under(pixels, item)
+                continue
             color = np.array(item.color[:3], np.float32)
             for indices, share in _coverage(item, self.size):
                 below = pixels[indices].astype(np.float32)
@@ -233,6 +276,17 @@ class Drawing:
         ends = ends[np.isfinite(ends).all(1)].clip(-FAR, FAR)
         if len(ends):
             self.items.append(Strokes(ends.astype(np.float32), float(width), color))
+
+
+def _under(pixels: Array, overlay: Overlay) -> Array:
+    """A picture [height, width, 3] under an overlay."""
+    from PIL import Image as Pictures
+
+    picture = Pictures.fromarray(pixels)
+    areas = Pictures.fromarray(overlay.picture).resize(picture.size, Pictures.Resampling.BILINEAR)
+    share = areas.getchannel("A").point(lambda alpha: round(OVERLAID * alpha))
+    picture.paste(areas.convert("RGB"), mask=share)
+    return np.array(picture)
 
 
 def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:
@@ -365,6 +419,11 @@ def _legible_on(background: Color) -> Color:
     ]
     luminance = np.dot(linear, (0.2126, 0.7152, 0.0722))
     return (0, 0, 0) if luminance > 0.18 else (255, 255, 255)
+
+
+def color_of(number: int) -> tuple[int, int, int]:
+    """The color of a class in drawings."""
+    return palette(20)[number % 20]
 
 
 def palette(count: int) -> list[tuple[int, int, int]]:

@@ -19,7 +19,6 @@ from PIL import Image
 from gles_delegate.cli import common, tensor_files
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
-from gles_delegate.vision import palette
 from tests.support.command import call, call_json, picture_model, saved
 from tests.support.described_detectors import DescribedDetector
 from tests.support.example import EXAMPLES
@@ -428,43 +427,12 @@ def test_what_is_no_picture(
         )
 
 
-CLASSES = np.random.default_rng(1).integers(0, 3, (4, 6))
-
-
-@pytest.mark.parametrize(
-    ("array", "labels"),
-    [
-        (CLASSES[np.newaxis].astype(np.int32), ()),
-        (CLASSES[np.newaxis, ..., np.newaxis], ()),
-        (CLASSES[np.newaxis].astype(np.uint8), ("a", "b", "c")),
-        (np.eye(5, dtype=np.float32)[CLASSES][np.newaxis] - 3, ()),
-        (np.eye(3, dtype=np.float32)[CLASSES][np.newaxis], ("a", "b", "c")),
-        (np.eye(5, dtype=np.int8)[CLASSES][np.newaxis], ()),
-    ],
-)
-def test_an_output_that_segments_becomes_a_mask(
-    array: Array, labels: tuple[str, ...], tmp_path: Path
-) -> None:
-    tensor = picture_tensor(array.shape, array.dtype.name)
-    for name in ("out.png", "out.bmp"):
-        tensor_files.save_output(tmp_path / name, array, tensor, labels)
-    with Image.open(tmp_path / "out.png") as mask, Image.open(tmp_path / "out.bmp") as colors:
-        assert np.array_equal(np.asarray(mask), CLASSES)
-        expected = np.array([(0, 0, 0), *palette(3)[1:]])[CLASSES]
-        assert np.array_equal(np.asarray(mask.convert("RGB")), expected)
-        assert np.array_equal(np.asarray(colors), expected)
-
-
-def test_pictures_stay_pictures(tmp_path: Path) -> None:
-    for array in (PICTURE[np.newaxis, ..., :3], PICTURE[np.newaxis, ..., :1]):
-        tensor_files.save_output(
-            tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"), ("a",)
-        )
-        with Image.open(tmp_path / "a.png") as picture:
-            assert picture.mode == ("RGB" if array.shape[-1] == 3 else "P")
+@pytest.mark.parametrize(("depth", "mode"), [(3, "RGB"), (1, "L")])
+def test_an_output_of_bytes_becomes_a_picture(depth: int, mode: str, tmp_path: Path) -> None:
+    array = PICTURE[np.newaxis, ..., :depth]
     tensor_files.save_output(tmp_path / "a.png", array, picture_tensor(array.shape, "uint8"))
     with Image.open(tmp_path / "a.png") as picture:
-        assert picture.mode == "L"
+        assert picture.mode == mode
 
 
 def test_labels_end_at_an_empty_line(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,7 +25,6 @@ from gles_delegate.live import (
     Canvas,
     Frame,
     Layer,
-    Network,
     Picture,
     Recording,
     ShowOptions,
@@ -41,7 +39,9 @@ from gles_delegate.live.show import _KeptTextures
 from gles_delegate.vision.drawing import Drawing, load_glyph
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.example import pixels, read_video, write_video
+from tests.support.layers import over
 from tests.support.live import (
+    COLORS,
     color_model,
     frame_of,
     live_app,
@@ -73,15 +73,13 @@ def difference(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.int_]:
     return np.abs(a.astype(int) - b)
 
 
-def on_both(app: App, picture: NDArray[np.uint8], draw: Callable[[Canvas], None]) -> list[Any]:
-    """The same drawing on a picture on the GPU and on the CPU."""
-    frame, actual = frame_of(app, picture), []
-    for painter in (Painter(frame.size), None):
-        canvas = Canvas(frame, painter, frame.size)
-        draw(canvas)
-        canvas.finish()
-        actual.append(canvas.pixels())
-    return actual
+def painted(app: App, picture: NDArray[np.uint8], draw: Callable[[Canvas], None]) -> Any:
+    """A picture with a drawing."""
+    frame = frame_of(app, picture)
+    canvas = Canvas(frame, Painter(frame.size), frame.size)
+    draw(canvas)
+    canvas.finish()
+    return canvas.pixels()
 
 
 @pytest.mark.parametrize("size", [(61, 83), (40, 60), (1, 1)])
@@ -101,14 +99,12 @@ def test_drawings_are_the_same_on_gpu_and_cpu(size: tuple[int, int], app: App) -
         drawing.legend(["cat", "dog"], [(255, 0, 0), (0, 255, 0)])
         drawing.bars(["one", "two"], [0.9, 0.1])
 
-    state = RNG.bit_generator.state
     picture = noise(height, width)
-
-    def again(canvas: Canvas) -> None:
-        RNG.bit_generator.state = state
-        draw(canvas)
-
-    gpu, cpu = on_both(app, picture, again)
+    state = RNG.bit_generator.state
+    gpu = painted(app, picture, draw)
+    RNG.bit_generator.state = state
+    draw(canvas := Canvas(frame_of(app, picture), Painter(size), size))
+    cpu = np.asarray(canvas.drawing.on_picture(Image.fromarray(picture)))
     assert difference(gpu, cpu).max() <= 8  # 3 on Mesa, 6 on SwiftShader
     assert difference(gpu, picture).max() > 50
 
@@ -171,7 +167,7 @@ def test_layers_are_the_same_on_gpu_and_cpu(
     texture = new_texture(data)
     canvas.layer(Layer(texture if is_texture else MASK, **style))
     canvas.finish()
-    expected = Layer(data / np.float32(255), **style).over(picture)
+    expected = over(Layer(data / np.float32(255), **style), picture)
     actual = difference(canvas.pixels(), expected)
     # At the border of the layer, what is inside depends on the last bit. On the CPU, Pillow's
     # bicubic filter stands for the spline, and the place of a contour shows the difference.
@@ -186,31 +182,21 @@ def test_a_smooth_layer_has_no_corners(app: App) -> None:
     rows, columns = np.indices((32, 32)) + 0.5
     mask = np.repeat((columns + rows / 4 < 20)[..., None], 4, 2).astype(np.float32)
     layer = Layer(mask, fill=WHITE, edges=(0.3, 0.7))
-    for actual in on_both(app, one_color((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer)):
-        border = (actual[40:280, :, 0] / 255).sum(1)
-        straight = np.polyval(np.polyfit(np.arange(240), border, 1), np.arange(240))
-        assert np.abs(border - straight).max() < 3.5  # a pixel of the mask is 10
-
-
-def test_contours_of_a_mask_are_the_same_on_gpu_and_cpu(app: App) -> None:
-    y, x = np.indices((257, 257)) + 0.5
-    inside = (x - 120) ** 2 / 60**2 + (y - 130) ** 2 / 100**2 < 1
-    mask = inside[..., np.newaxis] * np.array((0.8, 0.2, 1, 1), np.float32)
-    layer = Layer(mask, opacity=0.45, edges=(0.3, 0.7), contour=2.0)
-    black = one_color((0, 0, 0), 493, 720)
-    gpu, cpu = on_both(app, black, lambda canvas: canvas.layer(layer))
-    assert np.percentile(difference(gpu, cpu), 99) <= 4
+    actual = painted(app, one_color((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer))
+    border = (actual[40:280, :, 0] / 255).sum(1)
+    straight = np.polyval(np.polyfit(np.arange(240), border, 1), np.arange(240))
+    assert np.abs(border - straight).max() < 3.5  # a pixel of the mask is 10
 
 
 def test_a_contour_has_no_stairs(app: App) -> None:
     rows, columns = np.indices((32, 32)) + 0.5
     mask = np.repeat((columns + rows / 4 < 20)[..., None], 4, 2).astype(np.float32)
     layer = Layer(mask, opacity=0.0, contour=4.0)
-    for actual in on_both(app, one_color((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer)):
-        line = actual[40:280, :, 0].astype(float)
-        at = (line * np.arange(320)).sum(1) / line.sum(1)
-        straight = np.polyval(np.polyfit(np.arange(240), at, 1), np.arange(240))
-        assert np.abs(at - straight).max() < 1.5  # a pixel of the mask is 10
+    actual = painted(app, one_color((0, 0, 0), 320, 320), lambda canvas: canvas.layer(layer))
+    line = actual[40:280, :, 0].astype(float)
+    at = (line * np.arange(320)).sum(1) / line.sum(1)
+    straight = np.polyval(np.polyfit(np.arange(240), at, 1), np.arange(240))
+    assert np.abs(at - straight).max() < 1.5  # a pixel of the mask is 10
 
 
 @pytest.mark.parametrize("width", [2.0, 5.0])
@@ -219,14 +205,14 @@ def test_a_contour_has_its_width(width: float, app: App) -> None:
     mask = np.zeros((24, 24, 4), np.float32)
     mask[8:16, 8:16] = 1
     layer = Layer(mask, opacity=0.4, edges=(0.3, 0.7), contour=width)
-    for actual in on_both(app, one_color((0, 0, 0), 240, 240), lambda canvas: canvas.layer(layer)):
-        row = actual[120, :, 0].astype(int)
-        assert row[:70].max() == 0
-        assert abs(row[100:140] - 0.4 * 255).max() <= 1
-        line = (row[60:100] > 150).nonzero()[0] + 60
-        assert len(line) == pytest.approx(width, abs=1)
-        assert line.mean() + 0.5 == pytest.approx(80, abs=1)
-        assert row[line].max() > 250
+    actual = painted(app, one_color((0, 0, 0), 240, 240), lambda canvas: canvas.layer(layer))
+    row = actual[120, :, 0].astype(int)
+    assert row[:70].max() == 0
+    assert abs(row[100:140] - 0.4 * 255).max() <= 1
+    line = (row[60:100] > 150).nonzero()[0] + 60
+    assert len(line) == pytest.approx(width, abs=1)
+    assert line.mean() + 0.5 == pytest.approx(80, abs=1)
+    assert row[line].max() > 250
 
 
 def test_a_backdrop_does_not_bleed_over_the_edges(app: App) -> None:
@@ -234,8 +220,9 @@ def test_a_backdrop_does_not_bleed_over_the_edges(app: App) -> None:
     backdrop[0] = backdrop[:, 0] = 255
     empty = np.zeros((4, 4, 4), np.float32)
     layer = Layer(empty, fill=backdrop, inverse=True)
-    gpu, cpu = on_both(app, noise(60, 60), lambda canvas: canvas.layer(layer))
-    assert difference(gpu, cpu).max() <= 1
+    picture = noise(60, 60)
+    gpu = painted(app, picture, lambda canvas: canvas.layer(layer))
+    assert difference(gpu, over(layer, picture)).max() <= 1
     assert gpu[-1, 10:].max() == 0
 
 
@@ -245,22 +232,21 @@ def test_pictures_that_are_layered_again_and_again(app: App) -> None:
     whole = np.ones((4, 4, 4), np.float32)
     for i in range(20):
         fill = one_color((i, 2 * i, 3 * i), 20, 20)
-        painter.begin(frame.texture)  # type: ignore[arg-type]
+        painter.begin(frame.texture)
         painter.layer(Layer(whole, fill=fill))
         assert (painter.pixels() == fill).all()
 
 
 def test_a_picture_of_another_size_is_stretched(app: App) -> None:
     frame = frame_of(app, np.repeat(np.arange(0, 200, 20, np.uint8), 30).reshape(10, 10, 3))
-    for painter in (Painter((40, 30)), None):
-        canvas = Canvas(frame, painter, (40, 30))
-        canvas.drawing.rectangle((0, 0, 1, 1), WHITE)
-        canvas.finish()
-        actual = canvas.pixels()
-        assert actual.shape == (40, 30, 3)
-        assert actual[0, 0].tolist() == [*WHITE]
-        assert np.ptp(actual[:, 5:], axis=1).max() <= 1
-        assert [int(actual[row, 5, 0]) for row in (0, -1)] == pytest.approx([0, 180], abs=4)
+    canvas = Canvas(frame, Painter((40, 30)), (40, 30))
+    canvas.drawing.rectangle((0, 0, 1, 1), WHITE)
+    canvas.finish()
+    actual = canvas.pixels()
+    assert actual.shape == (40, 30, 3)
+    assert actual[0, 0].tolist() == [*WHITE]
+    assert np.ptp(actual[:, 5:], axis=1).max() <= 1
+    assert [int(actual[row, 5, 0]) for row in (0, -1)] == pytest.approx([0, 180], abs=4)
 
 
 def quantized_model(path: Path) -> Path:
@@ -281,53 +267,51 @@ def fed_model(path: Path) -> Path:
     return path
 
 
-def looked(app: App, network: Network, frame: Frame, **options: Any) -> list[Any]:
-    """The first output on the GPU, and on the CPU."""
-    actual = []
-    for app.on_gpu in (True, False):
-        output = network(frame, **options)[0]
-        actual.append(network.read(output) if 0 in network.pictures else output)
-    return actual
-
-
 @pytest.mark.parametrize("as_picture", [False, True])
 @pytest.mark.parametrize("size", [(6, 8), (61, 45)])
-def test_networks_that_are_toggled(
+def test_a_network_and_its_picture(
     as_picture: bool, size: tuple[int, int], app: App, tmp_path: Path
 ) -> None:
-    frame = frame_of(app, noise(*size))
+    picture = noise(*size)
     network = app.network(color_model(tmp_path / "c.tflite"))
-    if as_picture:
-        network.pictures[0] = gd.ImageOutput(scale=0.5, offset=0.5)
     assert network.transform.antialias
-    gpu, cpu = looked(app, network, frame)
-    assert np.abs(gpu.astype(float) - cpu).max() <= (2 if as_picture else 0.02)
-    assert (looked(app, network, frame)[0] == gpu).all()
+    seen = network.transform.apply(picture, network.size)
+    expected: Any = seen @ np.array([*COLORS.values()], np.float32).T
+    output = gd.ImageOutput(scale=0.5, offset=0.5)
+    if as_picture:
+        network.pictures[0] = output
+        expected = output.apply(expected).clip(0, 1) * 255
+    for _ in range(2):
+        (actual,) = network(frame_of(app, picture))
+        actual = read_texture(actual) if as_picture else actual
+        assert np.abs(actual.astype(float) - expected).max() <= (2 if as_picture else 0.02)
 
 
 def test_a_palette_of_numbers(app: App, tmp_path: Path) -> None:
-    frame = frame_of(app, noise(8, 12))
+    picture = noise(8, 12)
     network = app.network(color_model(tmp_path / "c.tflite", as_numbers=True))
-    network.pictures[0] = gd.ImageOutput(palette=[(0, 0, 0, 0), (1, 2, 3, 255), (9, 9, 9, 9)])
-    gpu, cpu = looked(app, network, frame)
-    assert gpu.shape == (8, 12, 4)
-    assert (gpu == cpu).all(-1).mean() > 0.97  # colors that are nearly alike
+    colors = [(0, 0, 0, 0), (1, 2, 3, 255), (9, 9, 9, 9)]
+    network.pictures[0] = gd.ImageOutput(palette=colors)
+    (actual,) = network(frame_of(app, picture))
+    expected = np.array(colors)[(picture.astype(int) @ np.array([*COLORS.values()]).T).argmax(2)]
+    # Colors may be nearly alike.
+    assert (np.abs(actual * 255 - expected) < 0.5).all(-1).mean() > 0.97
 
 
 def test_quantized_outputs_are_real_numbers(app: App, tmp_path: Path) -> None:
     picture = noise(6, 8)
     network = app.network(quantized_model(tmp_path / "q.tflite"))
-    for actual in looked(app, network, frame_of(app, picture)):
-        assert actual.dtype == np.float32
-        assert np.abs(actual[0] - picture / 255).max() <= 2 / 255
+    (actual,) = network(frame_of(app, picture))
+    assert actual.dtype == np.float32
+    assert np.abs(actual[0] - picture / 255).max() <= 2 / 255
 
 
 def test_feeds(app: App, tmp_path: Path) -> None:
     picture, numbers = noise(6, 8), np.array([[0.5, 1, 2]], np.float32)
     network = app.network(fed_model(tmp_path / "f.tflite"))
     assert network.size == (6, 8)
-    for actual in looked(app, network, frame_of(app, picture), feeds={0: numbers}):
-        assert np.abs(actual[0] - (picture / 255 + numbers)).max() < 0.01
+    (actual,) = network(frame_of(app, picture), feeds={0: numbers})
+    assert np.abs(actual[0] - (picture / 255 + numbers)).max() < 0.01
 
 
 @pytest.mark.parametrize("scale", [1, 2])
@@ -340,45 +324,38 @@ def test_a_network_sees_the_region_it_is_shown_and_its_layer_lies_there(
     network.pictures[0] = gd.ImageOutput(palette=[(0, 255, 0, 255), (0, 0, 0, 0), (0, 0, 0, 0)])
     frame, size = frame_of(app, picture), (scale * 40, scale * 60)
     transform = gd.ImageTransform(roi=(20, 10, 12, 8))
-    for app.on_gpu in (True, False):
-        for painter in (Painter(size), *([] if app.on_gpu else [None])):
-            canvas = Canvas(frame, painter, size)
-            (mask,) = network(frame, transform)
-            canvas.layer(network.layer(mask, transform, frame))
-            canvas.finish()
-            green = (canvas.pixels() == (0, 255, 0)).all(-1)
-            rows, columns = np.nonzero(green)
-            assert green.sum() == scale**2 * 12 * 8
-            assert [rows.min(), columns.min()] == [scale * 10, scale * 20]
+    canvas = Canvas(frame, Painter(size), size)
+    (mask,) = network(frame, transform)
+    canvas.layer(network.layer(mask, transform, frame))
+    canvas.finish()
+    green = (canvas.pixels() == (0, 255, 0)).all(-1)
+    rows, columns = np.nonzero(green)
+    assert green.sum() == scale**2 * 12 * 8
+    assert [rows.min(), columns.min()] == [scale * 10, scale * 20]
 
 
-def test_a_network_that_is_resized_on_either_side(app: App, tmp_path: Path) -> None:
+def test_a_network_that_is_resized(app: App, tmp_path: Path) -> None:
     network = app.network(color_model(tmp_path / "c.tflite"))
     frame = frame_of(app, noise(20, 20))
-    for app.on_gpu, size in ((True, (4, 6)), (False, (8, 8)), (True, (8, 8)), (False, (8, 8))):
+    for size in ((4, 6), (8, 8), (8, 8), (5, 7)):
         network.resize(size)
         assert network.size == size
         assert network(frame)[0].shape == (1, *size, 3)
         assert network.outputs[0]["shape"].tolist() == [1, *size, 3]
-    network.resize((5, 7))
-    for app.on_gpu in (True, False):
-        assert network(frame)[0].shape == (1, 5, 7, 3)
 
 
 @pytest.mark.parametrize(("make", "model"), [(segment, color_model), (classify, mean_model)])
 def test_labels_of_another_number(
     make: Callable[..., Any], model: Callable[[Path], Path], app: App, tmp_path: Path
 ) -> None:
-    network = app.network(model(tmp_path / "m.tflite"))
-    make(network, ["a", "b", "c"])
+    path = model(tmp_path / "m.tflite")
+    make(app, path, ["a", "b", "c"])
     for labels in (["a", "b"], ["a", "b", "c", "d"]):
         with pytest.raises(ValueError, match=f"each of 3 classes, found {len(labels)}"):
-            make(network, labels)
+            make(app, path, labels)
 
 
-def test_models_that_are_no_networks_for_frames(
-    app: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_models_that_are_no_networks_for_frames(app: App, tmp_path: Path) -> None:
     with pytest.raises(gd.ModelError, match="cannot read the model file"):
         app.network(tmp_path / "missing.tflite")
     builder = ModelBuilder()
@@ -386,24 +363,6 @@ def test_models_that_are_no_networks_for_frames(
     (tmp_path / "x.tflite").write_bytes(builder.build([builder.op("NEG", [x], [(1, 9)])]))
     with pytest.raises(ValueError, match=r"expected a network with an input .* found \[\[1, 9\]\]"):
         app.network(tmp_path / "x.tflite").transform  # noqa: B018
-    network = app.network(color_model(tmp_path / "c.tflite"))
-    monkeypatch.setitem(sys.modules, "ai_edge_litert.interpreter", None)
-    app.on_gpu = False
-    with pytest.raises(gd.LiteRtError, match="LiteRT is not installed: pip install ai-"):
-        network(frame_of(app, noise(8, 8)))
-
-
-def test_ops_that_litert_does_not_have(
-    app: App, tmp_path: Path, real_model: Callable[[str], bytes]
-) -> None:
-    path = tmp_path / "face.tflite"
-    path.write_bytes(real_model("face_landmark_with_attention"))
-    network = app.network(path)
-    app.on_gpu = False
-    with pytest.raises(
-        gd.LiteRtError, match=r"LiteRT's CPU kernels do not run .*face.tflite: .*op"
-    ):
-        network(frame_of(app, noise(20, 20)))
 
 
 def test_a_camera_gives_its_newest_frame() -> None:
@@ -481,7 +440,7 @@ def stamps(source: Any, delay: float = 0) -> list[tuple[float, int]]:
         def close(self) -> None: ...
 
     def make(app: App) -> Any:
-        task: Any = app.task(lambda base: Stub(), None, "stub")  # type: ignore[arg-type,return-value]
+        task: Any = app.task(Stub(), "stub")  # type: ignore[arg-type]
 
         def see(frame: Frame, canvas: Canvas) -> None:
             time.sleep(delay)

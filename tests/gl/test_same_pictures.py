@@ -70,21 +70,7 @@ def by_batch(model: Path, picture: Path) -> NDArray[Any]:
     return np.asarray(row["seen"]).reshape(1, SIDE, SIDE, 3)
 
 
-def by_watch(model: Path, picture: Path) -> NDArray[Any]:
-    """On LiteRT's CPU, where what the network sees is made in numpy."""
-    pytest.importorskip("ai_edge_litert")
-    pytest.importorskip("av")
-    from gles_delegate.live import App as LiveApp
-    from gles_delegate.live import Frame, open_source
-
-    network = LiveApp(None).network(model)
-    pixels = open_source(picture=picture).read()
-    assert pixels is not None
-    network(Frame(pixels, None, 0.0))
-    return np.asarray(network._side()._interpreter.get_tensor(network.outputs[0]["index"]))
-
-
-WAYS = (by_run, by_predictor, by_batch, by_watch)
+WAYS = (by_run, by_predictor, by_batch)
 
 
 @pytest.fixture(params=["float32", "uint8"])

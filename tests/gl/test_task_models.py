@@ -78,8 +78,8 @@ def test_bundles_on_the_command_line(tmp_path: Path) -> None:
 
     drawn, frame = tmp_path / "drawn.png", tmp_path / "frame.png"
     found = called("run", bundle, "--input", picture, "--output", drawn)
-    assert found["kind"] == "face"
-    (face,) = found["objects"]
+    assert found["task"] == "face"
+    (face,) = found["results"]
     assert face["points"][0] == pytest.approx([62.5, 62.5, 15], abs=0.2)
     watched = called("watch", bundle, "--picture", picture, "--headless", "--output", frame)
     assert watched["task"] == "face"
@@ -208,7 +208,7 @@ def test_such_a_detector_by_the_command_line(tmp_path: Path) -> None:
     command = ["run", str(tmp_path / "m.tflite"), "--input", str(tmp_path / "p.png"), "--json"]
     result = CliRunner().invoke(gles_delegate, command)
     assert result.exit_code == 0, result.output
-    rows = json.loads(result.stdout)["detections"]
+    rows = json.loads(result.stdout)["results"]
     expected = decoded(network, 0.5)
     assert [row["label"] for row in rows] == [f"object {number}" for number, _, _ in expected]
     boxes = [np.multiply(box, (500, 300) * 2) for _, _, box in expected]

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,19 +13,12 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_delegate.cli import watch
-from gles_delegate.live import (
-    TASKS,
-    App,
-    Canvas,
-    Findings,
-    classify,
-    find_task,
-    repaint,
-    seer_for,
-    segment,
-)
+from gles_delegate.live import App, Canvas, Findings, classify, repaint, seer_for, segment
+from gles_delegate.live.painter import Painter
+from gles_delegate.model.graph import Tensor
 from gles_delegate.model.metadata import Metadata, TensorMetadata
+from gles_delegate.tasks.options import BaseOptions
+from gles_delegate.tasks.vision.opening import TaskSettings, find_task, require_task
 from gles_delegate.vision.drawing import Rectangle, Text
 from tests.support.command import call, call_json
 from tests.support.example import EXAMPLES, pixels, read_video
@@ -39,6 +31,7 @@ from tests.support.live import (
     negative_model,
     one_color,
 )
+from tests.support.tflite_builder import ModelBuilder
 from tests.support.windows import keyboard, started
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -53,9 +46,9 @@ def app() -> Iterator[App]:
 
 
 def seen(app: App, seer: Any, picture: NDArray[np.uint8]) -> Canvas:
-    """A canvas on which a seer has drawn; without a painter, as its drawing is looked at."""
+    """A canvas on which a seer has drawn."""
     frame = frame_of(app, picture)
-    canvas = Canvas(frame, None, frame.size)
+    canvas = Canvas(frame, Painter(frame.size), frame.size)
     seer(frame, canvas)
     canvas.finish()
     return canvas
@@ -69,32 +62,32 @@ def texts(canvas: Canvas) -> list[str]:
     ("factor", "expected"), [(1, ["80% blue", "40% green"]), (50, ["100% blue", "0% green"])]
 )
 def test_classify(factor: float, expected: list[str], app: App, tmp_path: Path) -> None:
-    network = app.network(mean_model(tmp_path / "m.tflite", factor))
-    canvas = seen(app, classify(network, list(COLORS), count=2), one_color((0, 102, 204), 30, 90))
+    path = mean_model(tmp_path / "m.tflite", factor)
+    seer = classify(app, path, list(COLORS), count=2)
+    canvas = seen(app, seer, one_color((0, 102, 204), 30, 90))
     assert texts(canvas) == expected
     panel, *bars = [item for item in canvas.drawing.items if isinstance(item, Rectangle)]
     shares = [bar.box[2] / panel.box[2] for bar in bars]
     assert shares == pytest.approx([int(text.split("%")[0]) / 100 for text in expected], abs=0.01)
-    assert texts(seen(app, classify(network), one_color((255, 0, 0), 9, 9)))[0].endswith("class 0")
+    assert texts(seen(app, classify(app, path), one_color((255, 0, 0), 9, 9)))[0].endswith(
+        "class 0"
+    )
 
 
 def test_classify_refuses_labels_of_another_network(app: App, tmp_path: Path) -> None:
-    network = app.network(mean_model(tmp_path / "m.tflite"))
     with pytest.raises(ValueError, match="expected a label for each of 3 classes, found 2"):
-        classify(network, ["red", "green"])
-    with pytest.raises(ValueError, match="expected a classifier, with one output"):
-        classify(app.network(color_model(tmp_path / "c.tflite")))
+        classify(app, mean_model(tmp_path / "m.tflite"), ["red", "green"])
+    with pytest.raises(ValueError, match=r"expected outputs \[1, classes\] of a classifier"):
+        classify(app, color_model(tmp_path / "c.tflite"))
 
 
 def test_a_single_label_names_what_a_mask_shows(app: App) -> None:
-    app.on_gpu = False
     ball = one_color((255, 140, 25), 144, 256)
-    assert texts(seen(app, segment(app.network(BALL)), ball)) == ["ball"]
+    assert texts(seen(app, segment(app, BALL), ball)) == ["ball"]
 
 
 @pytest.mark.parametrize(("opacity", "expected"), [(1.0, (225, 155, 55)), (0.5, (128, 128, 128))])
 def test_repaint(opacity: float, expected: tuple[int, ...], app: App, tmp_path: Path) -> None:
-    app.on_gpu = False
     network = app.network(negative_model(tmp_path / "n.tflite"))
     canvas = seen(app, repaint(network, opacity=opacity), one_color((30, 100, 200), 8, 12))
     assert np.abs(canvas.pixels().astype(int) - expected).max() <= 1
@@ -115,18 +108,15 @@ def stub(
     name: str = "",
     names: str = "",
     inputs: tuple[list[int], ...] = ([1, 128, 128, 3],),
-) -> Any:
-    """What `find_task` asks of a network."""
-    return SimpleNamespace(
-        metadata=Metadata(name=name, outputs=(TensorMetadata(),) * len(outputs)),
-        labels=["x"] * labels,
-        size=tuple(inputs[0][1:3]),
-        inputs=[{"shape": np.array(shape)} for shape in inputs],
-        outputs=[
-            {"shape": np.array(shape, int), "dtype": dtype, "quantization": (0.0, 0), "name": names}
-            for shape in outputs
-        ],
-    )
+) -> tuple[list[Tensor], list[Tensor], Metadata]:
+    """The arguments of `find_task` for a network."""
+
+    def tensors(shapes: Any, name: str, dtype: str) -> list[Tensor]:
+        return [Tensor(i, name, dtype, tuple(shape), ()) for i, shape in enumerate(shapes)]
+
+    about = TensorMetadata(labels=("x",) * labels)
+    metadata = Metadata(name=name, outputs=(about,) * len(outputs))
+    return tensors(inputs, "", "float32"), tensors(outputs, names, dtype), metadata
 
 
 @pytest.mark.parametrize(
@@ -149,48 +139,49 @@ def stub(
         (stub([1, 64, 64, 1]), "segment"),
         (stub([1, 64, 64, 21]), "segment"),
         (stub([1, 64, 64], dtype="int64"), "segment"),
+        (stub([1, 1, 1, 100]), None),  # a style
+        (stub([1, 213], [1, 15]), None),  # an eye
+        (stub(*[[1, 63], [1, 1]] * 2), None),  # a hand
+        (stub(*[[1, 9, 9, 17]] * 4), None),
+        (stub([1, 64, 64]), None),
+        (stub([2, 64, 64, 3]), None),
+        (stub([1, 9], inputs=([1, 8, 8, 4],)), None),
+        (stub([1, 9], inputs=([1, 8, 8, 3], [1, 9])), None),
+        (stub([1, 521], inputs=([15600],)), None),
     ],
 )
-def test_the_task_of_a_network(network: Any, task: str) -> None:
-    assert find_task(network) == task
+def test_the_task_of_a_network(network: Any, task: str | None) -> None:
+    assert find_task(*network) == task
 
 
-@pytest.mark.parametrize(
-    "network",
-    [
-        stub([1, 1, 1, 100]),  # a style
-        stub([1, 213], [1, 15]),  # an eye
-        stub(*[[1, 63], [1, 1]] * 2),  # a hand
-        stub(*[[1, 9, 9, 17]] * 4),
-        stub([1, 64, 64]),
-        stub([2, 64, 64, 3]),
-    ],
-)
-def test_outputs_that_tell_no_task(network: Any) -> None:
+def test_outputs_that_tell_no_task(tmp_path: Path) -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 9))
+    (tmp_path / "x.tflite").write_bytes(builder.build([builder.op("NEG", [x], [(1, 9)])]))
     with pytest.raises(ValueError, match=r"outputs show its task, one of classify, .* name"):
-        find_task(network)
+        require_task(BaseOptions(tmp_path / "x.tflite"), TaskSettings())
 
 
 @pytest.mark.parametrize(
-    ("network", "task", "message"),
+    ("task", "message"),
     [
-        (stub([1, 9]), "sing", "expected a task, one of classify, detect, .* found 'sing'"),
-        (stub([1, 9], inputs=([1, 8, 8, 4],)), None, "only input is a frame, .* 1 or 3"),
-        (stub([1, 9], inputs=([1, 8, 8, 3], [1, 9])), None, "only input is a frame, .*1, 9"),
-        (stub([1, 521], inputs=([15600],)), None, r"only input is a frame, .*\[15600\]"),
-        (stub([1, 9], [1, 9]), "pose", "expected PoseNet or MoveNet, found outputs"),
-        (stub([1, 9]), "repaint", "expected a picture, an output"),
-        (stub([1, 9]), "segment", "expected a segmentation network"),
-        (stub([1, 9]), "detect", "expected the outputs of a detector"),
+        ("pose", r"expected MoveNet's .* found \[1, 3\]"),
+        ("segment", r"expected scores \[1, height, width, classes\], found an output \[1, 3\]"),
+        ("detect", "expected the outputs of a detector"),
+        ("repaint", "expected a picture, an output"),
     ],
 )
-def test_networks_that_do_not_suit(network: Any, task: str | None, message: str) -> None:
+def test_networks_that_do_not_suit(task: str, message: str, app: App, tmp_path: Path) -> None:
+    path = mean_model(tmp_path / "m.tflite")
     with pytest.raises(ValueError, match=message):
-        seer_for(network, None, task)
+        seen(app, seer_for(app, path, TaskSettings(task)), one_color((0, 0, 0), 9, 9))
 
 
-def test_the_command_line_knows_the_tasks() -> None:
-    assert [*watch.TASKS] == [*TASKS]
+def test_settings_that_contradict_each_other(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"expected a task, one of classify, .* found 'sing'"):
+        TaskSettings("sing")
+    with pytest.raises(ValueError, match="expected the task 'detect' for the kind 'yolov8', found"):
+        TaskSettings("pose", kind="yolov8")
 
 
 @pytest.fixture
@@ -200,16 +191,14 @@ def picture(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("flags", [(), ("--cpu",)])
-def test_watch_a_picture(flags: tuple[str, ...], picture: Path, tmp_path: Path) -> None:
+def test_watch_a_picture(picture: Path, tmp_path: Path) -> None:
     output = tmp_path / "o.png"
-    options = ("--picture", picture, "--headless", "--output", output, *flags)
+    options = ("--picture", picture, "--headless", "--output", output)
     model = negative_model(tmp_path / "n.tflite")
-    where = "LiteRT's CPU" if flags else "the GPU"
-    assert call("watch", model, *options).startswith(f"repaint on {where}; milliseconds: read ")
+    assert call("watch", model, *options).startswith("repaint; milliseconds: read ")
     assert np.abs(pixels(output).astype(int) - (235, 215, 5)).max() <= 1
     data = call_json("watch", model, *options, "--mean", 255, "--std", 255)
-    assert (data["task"], data["on_gpu"], data["output"]) == ("repaint", not flags, str(output))
+    assert (data["task"], data["output"]) == ("repaint", str(output))
     assert {"read", "n", "draw", "write", "frame"} <= data["milliseconds"].keys()
     assert pixels(output).min() == 255  # 1 - (x - 255) / 255 is 1 or more
 
@@ -221,14 +210,14 @@ def test_watch_with_labels_and_a_task(picture: Path, tmp_path: Path) -> None:
     options = ("--picture", picture, "--headless", "--output", output, "--timings")
     assert call("watch", model, *options, "--labels", labels).startswith("repaint")
     actual = call("watch", model, *options, "--labels", labels, "--task", "segment")
-    assert actual.startswith("1 class\nsegment on")
+    assert actual.startswith("1 class\nsegment;")
 
 
 def test_watch_says_how_much_it_found(picture: Path, tmp_path: Path) -> None:
     """On a picture without a ball nothing is drawn, and a line says so; then a ball rolls in."""
-    options = ("--headless", "--cpu")
-    assert call("watch", BALL, "--picture", picture, *options).startswith("0 classes\nsegment on")
-    data = call_json("watch", BALL, "--picture", picture, *options)
+    watched = ("watch", BALL, "--picture", picture, "--headless")
+    assert call(*watched).startswith("0 classes\nsegment;")
+    data = call_json(*watched)
     assert (data["frames"], data["found"]) == (1, {"class": {"most": 0, "frames": 0}})
     findings = Findings()
     for count in (0, 2, 1):
@@ -288,4 +277,4 @@ def test_watch_in_a_window(server: str, picture: Path) -> None:
         with keyboard(server, title) as press:
             press("q", until=process)
         printed, _ = process.communicate(timeout=60)
-    assert printed.startswith("0 classes\nsegment on the GPU")
+    assert printed.startswith("0 classes\nsegment;")

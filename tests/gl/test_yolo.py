@@ -15,14 +15,17 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_delegate.live import App, Canvas, classify, detect, find_task, seer_for
-from gles_delegate.vision.drawing import Rectangle, Strokes, Text
+from gles_delegate.live import App, Canvas, classify, detect
+from gles_delegate.live.painter import Painter
+from gles_delegate.tasks.options import BaseOptions
+from gles_delegate.tasks.vision.opening import TaskSettings, find_task, task_of
+from gles_delegate.vision.drawing import Overlay, Rectangle, Strokes, Text
 from tests.gl.test_tasks import stub
 from tests.support.command import call, call_json
 from tests.support.example import pixels
 from tests.support.live import frame_of, live_app, mean_model, one_color
 from tests.support.tflite_builder import ModelBuilder
-from tests.support.yolo import BOX, SIZE, found_in, yolo_model
+from tests.support.yolo import SIZE, found_in, yolo_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -42,8 +45,8 @@ def app() -> Iterator[App]:
 
 def drawn(app: App, path: Path, **options: Any) -> Canvas:
     frame = frame_of(app, one_color((90, 90, 90), *SHOWN))
-    canvas = Canvas(frame, None, frame.size)
-    detect(app.network(path), **options)(frame, canvas)
+    canvas = Canvas(frame, Painter(frame.size), frame.size)
+    detect(app, path, **options)(frame, canvas)
     assert canvas.counts == {"object": 1}
     return canvas
 
@@ -58,13 +61,9 @@ def strokes(canvas: Canvas) -> list[Array]:
 
 @pytest.mark.parametrize("labels", [None, ["a", "b"]])
 @pytest.mark.parametrize("shape", [(1, *SIZE, 3), (1, 3, *SIZE)])
-@pytest.mark.parametrize("on_gpu", [True, False])
-def test_a_box_with_its_name(
-    labels: Any, shape: tuple[int, ...], on_gpu: bool, app: App, tmp_path: Path
-) -> None:
-    app.on_gpu = on_gpu
+def test_a_box_with_its_name(labels: Any, shape: tuple[int, ...], app: App, tmp_path: Path) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES, shape=shape)
-    assert find_task(app.network(path)) == "detect"
+    assert task_of(BaseOptions(path), TaskSettings()) == "detect"
     canvas = drawn(app, path, labels=labels)
     assert texts(canvas) == ["dog 80%" if labels is None else "b 80%"]
     (box,) = strokes(canvas)
@@ -77,16 +76,14 @@ def test_a_box_with_its_name(
 def test_without_names_a_class_has_its_number(app: App, tmp_path: Path) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in())
     with pytest.raises(ValueError, match=r"yolov8 of 2 classes, yolov8-obb of 1 classes; name the"):
-        find_task(app.network(path))
+        task_of(BaseOptions(path), TaskSettings())
     assert texts(drawn(app, path, kind="yolov8")) == ["class 1 80%"]
     assert texts(drawn(app, path, labels=["x", "y"])) == ["y 80%"]
     with pytest.raises(ValueError, match="3 labels"):
         drawn(app, path, labels=["x", "y", "z"])
 
 
-@pytest.mark.parametrize("on_gpu", [True, False])
-def test_a_mask_colors_its_object(on_gpu: bool, app: App, tmp_path: Path) -> None:
-    app.on_gpu = on_gpu
+def test_a_mask_colors_its_object(app: App, tmp_path: Path) -> None:
     prototypes = np.full((1, 24, 16, 2), -1, np.float32)
     prototypes[0, 9:12, 4:10] = 1  # rows 36 to 48, columns 16 to 40 of the input
     path = yolo_model(
@@ -94,7 +91,7 @@ def test_a_mask_colors_its_object(on_gpu: bool, app: App, tmp_path: Path) -> Non
         task="segment", names=NAMES,
     )  # fmt: skip
     canvas = drawn(app, path)
-    canvas.drawing.items.clear()
+    canvas.drawing.items[:] = [x for x in canvas.drawing.items if isinstance(x, Overlay)]
     canvas.finish()
     changed = np.abs(canvas.pixels().astype(int) - 90).max(2) > 20
     rows, columns = np.nonzero(changed)
@@ -131,13 +128,12 @@ def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> No
         bundle.writestr("metadata.json", json.dumps({"task": "classify", "names": ["r", "g", "b"]}))
     path = tmp_path / "m.tflite"
     path.write_bytes(file.getvalue())
-    network = app.network(path)
-    assert find_task(network) == "classify"
+    assert task_of(BaseOptions(path), TaskSettings()) == "classify"
     picture = one_color((0, 0, 255), 40, 180)
     picture[:, 60:120] = (255, 0, 0)
     frame = frame_of(app, picture)
-    canvas = Canvas(frame, None, frame.size)
-    classify(network)(frame, canvas)
+    canvas = Canvas(frame, Painter(frame.size), frame.size)
+    classify(app, path)(frame, canvas)
     assert texts(canvas)[0] == "100% r"
 
 
@@ -146,12 +142,7 @@ def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> No
     [([[1, 300, 6]], "detect"), ([[1, 378, 85]], "detect"), ([[16, 7]], "detect")],
 )
 def test_the_task_of_a_network(shapes: Any, expected: str) -> None:
-    assert find_task(stub(*shapes, inputs=([1, *SIZE, 3],))) == expected
-
-
-def test_a_kind_is_a_detector_s() -> None:
-    with pytest.raises(ValueError, match="expected the task 'detect' for the kind 'yolov8', found"):
-        seer_for(stub([1, 6, 84], inputs=([1, 64, 64, 3],)), None, "pose", kind="yolov8")
+    assert find_task(*stub(*shapes, inputs=([1, *SIZE, 3],))) == expected
 
 
 @pytest.fixture
@@ -164,20 +155,19 @@ def picture(tmp_path: Path) -> Path:
 def test_run_lists_detections(picture: Path, tmp_path: Path) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
     text = call("run", path, "--input", picture)
-    assert "1 detection\n" in text
+    assert "detect: 1 result on " in text
     assert text.rstrip().endswith("dog    0.8    [20.0, 12.0, 100.0, 72.0]")
-    (found,) = call_json("run", path, "--input", picture)["detections"]
+    (found,) = call_json("run", path, "--input", picture)["results"]
     assert (found["label"], found["class"], found["box"]) == ("dog", 1, [*IN_FRAME])
     assert found["score"] == pytest.approx(0.8)
     labels = tmp_path / "labels.txt"
     labels.write_text("a\nb\n")
-    (found,) = call_json("run", path, "--input", picture, "--labels", labels)["detections"]
+    (found,) = call_json("run", path, "--input", picture, "--labels", labels)["results"]
     assert found["label"] == "b"
     np.save(tmp_path / "array.npy", np.zeros((1, *SIZE, 3), np.float32))
-    (found,) = call_json("run", path, "--input", tmp_path / "array.npy")["detections"]
-    assert found["box"] == [*BOX]
+    assert call_json("run", path, "--input", tmp_path / "array.npy")["results"] == []
     gray = call_json("run", path, "--input", picture, "--mean", 1, "--std", 2)
-    assert gray["detections"][0]["box"] == [*IN_FRAME]
+    assert gray["results"][0]["box"] == [*IN_FRAME]
 
 
 def test_run_draws_detections(picture: Path, tmp_path: Path) -> None:
@@ -189,14 +179,10 @@ def test_run_draws_detections(picture: Path, tmp_path: Path) -> None:
     assert (pixels(drawn)[40, 50] == 90).all()
     assert call_json(*command, drawn, "--output", array)["file"] == str(drawn)
     np.testing.assert_array_equal(np.load(array), found_in())
-    text = "one --output PICTURE without a name"
-    index = call_json(*command, array)["outputs"][0]["index"]
-    assert text in call(*command, f"{index}={drawn}", status=2)
+    text = "expected one picture with the results"
     assert text in call(*command, drawn, "--output", tmp_path / "b.png", status=2)
     table = tmp_path / "drawn.xlsx"
     assert f"cannot write the picture {table}: unknown file" in call(*command, table, status=1)
-    np.save(array, np.zeros((1, *SIZE, 3), np.float32))
-    assert text in call("run", path, "--input", array, "--output", drawn, status=2)
 
 
 def test_run_draws_nothing_without_detections(picture: Path, tmp_path: Path) -> None:
@@ -212,7 +198,7 @@ def test_run_on_pictures_with_channels_first(picture: Path, tmp_path: Path) -> N
     """Ultralytics' exporter makes such inputs since it converts by litert-torch."""
     options: dict[str, Any] = {"task": "detect", "names": NAMES, "shape": (1, 3, *SIZE)}
     path = yolo_model(tmp_path / "m.tflite", found_in(), **options)
-    (found,) = call_json("run", path, "--input", picture)["detections"]
+    (found,) = call_json("run", path, "--input", picture)["results"]
     assert (found["label"], found["box"]) == ("dog", [*IN_FRAME])
     builder = ModelBuilder()
     axes = builder.constant(np.array([2, 3], np.int32))
@@ -229,11 +215,11 @@ def test_run_lists_points_and_rotations(picture: Path, tmp_path: Path) -> None:
         tmp_path / "p.tflite", found_in([30, 44, 0.7]), task="pose", names=NAMES,
         kpt_shape=[1, 3],
     )  # fmt: skip
-    (found,) = call_json("run", pose, "--input", picture)["detections"]
+    (found,) = call_json("run", pose, "--input", picture)["results"]
     assert found["key_points"] == [[60, 40]]
     assert found["key_point_scores"] == [pytest.approx(0.7)]
     obb = yolo_model(tmp_path / "o.tflite", found_in([0.5]), task="obb", names=NAMES)
-    (found,) = call_json("run", obb, "--input", picture)["detections"]
+    (found,) = call_json("run", obb, "--input", picture)["results"]
     assert found["rotation"] == pytest.approx(math.degrees(0.5), abs=0.1)
     assert np.mean(found["corners"], 0).tolist() == pytest.approx([60, 42], abs=0.1)
     assert "28.6" in call("run", obb, "--input", picture)
@@ -243,20 +229,20 @@ def test_run_of_what_is_no_detector_or_several(
     picture: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in())
-    assert "detections" not in call_json("run", path, "--input", picture)
-    assert "detections are not listed: expected outputs of one kind of YOLO" in caplog.text
-    (found,) = call_json("run", path, "--input", picture, "--kind", "yolov8")["detections"]
+    assert call_json("run", path, "--input", picture)["results"] == []
+    assert "results are not listed: expected outputs of one kind of YOLO" in caplog.text
+    (found,) = call_json("run", path, "--input", picture, "--kind", "yolov8")["results"]
     assert found["label"] == "class 1"
     wrong = call("run", path, "--input", picture, "--kind", "yolov5", status=1)
     assert "of the kind yolov5" in wrong
     logits = yolo_model(tmp_path / "l.tflite", found_in() + 9, task="detect")
     caplog.clear()
-    assert call_json("run", logits, "--input", picture)["detections"] == []
-    assert "detections are not listed: expected scores of 0 to 1" in caplog.text
+    assert call_json("run", logits, "--input", picture)["results"] == []
+    assert "results are not listed: expected scores of 0 to 1" in caplog.text
     named = ("--input", picture, "--kind", "yolov8")
     assert "expected scores of 0 to 1" in call("run", logits, *named, status=1)
     other = mean_model(tmp_path / "mean.tflite")
-    assert "detections" not in call_json("run", other, "--input", picture)
+    assert call_json("run", other, "--input", picture)["task"] == "classify"
     assert "no kind" in call("run", other, *named, status=1)
 
 
@@ -265,7 +251,7 @@ def test_watch_a_picture(picture: Path, tmp_path: Path) -> None:
     output = tmp_path / "o.png"
     options = ("--picture", picture, "--headless", "--output", output)
     assert "--kind yolov8" in call("watch", path, *options, status=1)
-    assert call("watch", path, *options, "--kind", "yolov8").startswith("1 object\ndetect on")
+    assert call("watch", path, *options, "--kind", "yolov8").startswith("1 object\ndetect;")
     assert (pixels(output)[40, 20] != 90).any()
     assert (pixels(output)[40, 50] == 90).all()
     task = ("--kind", "yolov8", "--task", "segment")

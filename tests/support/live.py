@@ -31,8 +31,7 @@ def frame_of(app: App, pixels: NDArray[np.uint8]) -> Frame:
     """A frame of RGB [height, width, 3] or RGBA."""
     height, width, depth = pixels.shape
     rgba = np.dstack([pixels, np.full((height, width, 4 - depth), 255, np.uint8)])
-    texture = new_texture(rgba) if app.ctx else None
-    return Frame(rgba, texture, 0.0)
+    return Frame(rgba, new_texture(rgba), 0.0)
 
 
 def one_color(color: tuple[int, int, int], height: int, width: int) -> NDArray[np.uint8]:

@@ -262,6 +262,6 @@ def test_without_moderngl(
 
     monkeypatch.setitem(sys.modules, "moderngl", None)
     output = picture.with_name("output.png")
-    app = show(lambda app: nothing, Picture(picture), ShowOptions(headless=True, output=output))
-    assert (app.on_gpu, caplog.text) == (True, "")
+    show(lambda app: nothing, Picture(picture), ShowOptions(headless=True, output=output))
+    assert caplog.text == ""
     assert output.exists()

@@ -47,7 +47,8 @@ LATER = {"create_audio_record", "_result_callback_c"}
 """A method that records from a microphone, and a field of the binding."""
 EXTRA = {
     *("context", "gpu_options", "antialias", "progress", "rigid_smoothing", "output_texture"),
-    *("kind", "labels", "found", "texture"),
+    *("kind", "labels", "found", "texture", "mean", "std", "requires_normalization"),
+    *("probabilities", "usual_threshold", "shares"),
 }
 """Options and fields that MediaPipe does not have."""
 

@@ -150,9 +150,9 @@ def test_a_face_has_a_mesh_contours_and_rings_around_the_irises() -> None:
 
 
 def legend(mask: Any, labels: Any = ()) -> list[str]:
-    result = vision.ImageSegmenterResult(category_mask=mp.Image(mp.ImageFormat.GRAY8, mask))
+    category = mp.Image(mp.ImageFormat.GRAY8, mask)
     drawing = Drawing((90, 120))
-    result.draw(drawing, *([labels] if labels else []))
+    vision.ImageSegmenterResult(category_mask=category, labels=labels).draw(drawing)
     return [item.text for item in drawing.items if isinstance(item, Text)]
 
 

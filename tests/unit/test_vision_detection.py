@@ -237,8 +237,10 @@ def test_outputs_in_any_order() -> None:
     boxes, logits = np.zeros((1, 1917, 1, 4)), np.full((1, 1917, 3), -9.0)
     logits[0, 0] = (5, 1, 2)  # the first one is the background's
     expected = vision.ssd_anchors(MOBILE_SSD.anchors)[0]
-    for outputs in ((boxes, logits), (vision.sigmoid(logits), boxes)):
-        (one,) = vision.read_detections(outputs, replace(MOBILE_SSD, threshold=0.8))
+    shares = (vision.sigmoid(logits), boxes)
+    for outputs, are_logits in (((boxes, logits), True), (shares, False)):
+        detector = replace(MOBILE_SSD, threshold=0.8, logits=are_logits)
+        (one,) = vision.read_detections(outputs, detector)
         assert one.class_index == 1
         assert one.score == pytest.approx(1 / (1 + np.exp(-2)))
         left, top, right, bottom = one.box
@@ -258,28 +260,23 @@ def one_box(scores: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("odd", [1.0000001, -1e-9, 1.005, NAN, INF, -INF])
-def test_one_odd_score_makes_no_logits_of_all(odd: float) -> None:
+def test_odd_scores_are_limited(odd: float) -> None:
     outputs = one_box((0, 0.9, 0))
     outputs[1][0, 7, 2] = odd
-    actual = vision.read_detections(outputs, vision.ssd_mobilenet((300, 300)))
+    detector = replace(vision.ssd_mobilenet((300, 300)), logits=False)
+    actual = vision.read_detections(outputs, detector)
     assert [d.score for d in actual if d.class_index == 0] == [pytest.approx(0.9)]
     assert [d.score for d in actual if d.class_index == 1] == ([1.0] if 1 < odd < 2 else [])
 
 
-@pytest.mark.parametrize("are_logits", [False, True])
-def test_scores_are_read_as_those_of_the_first_picture(are_logits: bool) -> None:
-    """A later picture, of no number or with scores that look otherwise, changes nothing."""
-    detector = vision.ssd_mobilenet((300, 300))
-    nothing = one_box((NAN, NAN, NAN))
-    nothing[1][:] = NAN
-    assert vision.read_detections(nothing, detector) == []
-    first = one_box((0, 0.9, 0.1))
-    first[1][0, 1:] = -9 if are_logits else 0
-    (one,) = vision.read_detections(first, detector)
-    assert one.score == pytest.approx(1 / (1 + np.exp(-0.9)) if are_logits else 0.9)
-    later = one_box((0, 0.9, 0.1))
-    later[1][0, 1:] = 0.1 if are_logits else -9
-    assert vision.read_detections(later, detector)[0].score == one.score
+def test_a_detector_remembers_nothing() -> None:
+    """Whatever it has seen before, the same scores give the same detections."""
+    detector, fresh = vision.ssd_mobilenet((300, 300)), vision.ssd_mobilenet((300, 300))
+    picture, other = one_box((0, 0.9, -9)), one_box((0, 0.9, 0.1))
+    picture[1][0, 1:] = -9
+    vision.read_detections(other, detector)
+    assert vision.read_detections(picture, detector) == vision.read_detections(picture, fresh)
+    assert vars(detector).keys() - {"_anchors"} == vars(fresh).keys() - {"_anchors"}
 
 
 def scores_made_by(*ops: str) -> bool | None:
@@ -303,7 +300,7 @@ def test_the_op_that_makes_scores_says_what_they_are() -> None:
         known = (TensorMetadata(), TensorMetadata(is_share=is_share))
         detector = vision.find_detector((1, 300, 300, 3), shapes, known)
         assert detector is not None
-        assert detector.logits == (None if is_share is None else not is_share)
+        assert detector.logits == (not is_share)
 
 
 def test_postprocessed_scores_that_round_or_are_no_numbers() -> None:

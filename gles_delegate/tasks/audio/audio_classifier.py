@@ -103,7 +103,7 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         self._rate, self._channels = metadata.sample_rate, max(metadata.channels, 1)
         self._samples = int(np.prod(shape)) // self._channels
         self._shape = shape
-        self._classifier = Classifier(network, self.options)
+        self._classifier = Classifier(network.shapes, network.metadata.outputs, self.options)
 
     def classify(self, audio_clip: AudioData) -> list[ClassificationResult]:
         """The classes of each window of a clip; times are in ms from its start.
@@ -147,7 +147,7 @@ class AudioClassifier(Task[list[ClassificationResult]]):
     def _window(self, samples: Array, timestamp_ms: int) -> ClassificationResult:
         padded = np.zeros((self._samples, self._channels), np.float32)
         padded[: len(samples)] = samples
-        outputs = self._classifier.network.run({0: padded.reshape(self._shape)})
+        outputs = self.network.run({0: padded.reshape(self._shape)})
         return ClassificationResult(self._classifier.heads(outputs), timestamp_ms)
 
     def _samples_of(self, audio: AudioData) -> Array:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
 from gles_delegate.vision import detection as vision
-from gles_delegate.vision.drawing import Drawing, palette
+from gles_delegate.vision.classes import class_name
+from gles_delegate.vision.drawing import Drawing, color_of
+from gles_delegate.vision.regions import region_of_detection
+
+Row: TypeAlias = "dict[str, Any]"
+"""An object, a class or a person in a table, as JSON."""
 
 
 @dataclass
@@ -20,6 +27,17 @@ class Category:
     score: float | None = None
     display_name: str | None = None
     category_name: str | None = None
+
+
+def name_of(category: Category) -> str:
+    """The name of a class, or its number."""
+    named = category.display_name or category.category_name
+    return named or ("" if category.index is None else class_name((), category.index))
+
+
+def class_row(category: Category) -> Row:
+    """A class in a row of a result."""
+    return {"class": category.index, "label": name_of(category), "score": category.score}
 
 
 @dataclass
@@ -42,6 +60,10 @@ class ClassificationResult:
         """Draw bars for the best classes of the first output."""
         best = self.classifications[0].categories[:count] if self.classifications else []
         drawing.bars([name_of(each) for each in best], [each.score or 0.0 for each in best])
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each class of each output, best first: class, label and score."""
+        return [class_row(each) for head in self.classifications for each in head.categories]
 
 
 @dataclass
@@ -89,20 +111,52 @@ class DetectionResult:
     detections: list[Detection]
 
     def draw(self, drawing: Drawing) -> None:
-        """Draw boxes with names and scores, and key points, but not masks."""
-        colors = palette(20)
-        for detection in self.detections:
-            found = detection.found
-            if found is None:
-                raise ValueError("expected a result of a task, found a detection made by hand")
-            name = name_of(detection.categories[0])
-            drawing.detection(found, name, colors[found.class_index % len(colors)])
+        """Draw masks, boxes with names and scores, and key points.
+
+        Without names, classes have their numbers, unless all are 0.
+        """
+        found = self._found()
+        drawing.masks(found)
+        best = [each.categories[0] for each in self.detections]
+        are_named = any(each.category_name or each.index for each in best)
+        for detection, category in zip(found, best, strict=True):
+            name = name_of(category) if are_named else ""
+            drawing.detection(detection, name, color_of(detection.class_index))
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each object: class, label, score, and positions in pixels of the picture.
+
+        Objects may have an oriented box, with its clockwise rotation in degrees, and key points.
+
+        Args:
+            size: Height and width of the picture.
+        """
+        rows = []
+        for found, detection in zip(self._found(), self.detections, strict=True):
+            row = class_row(detection.categories[0]) | {"class": found.class_index}
+            row["box"] = pixels(found.box, size)
+            if found.corners:
+                row["corners"] = pixels(found.corners, size)
+                row["rotation"] = round(region_of_detection(found, size).rotation, 1)
+            if found.key_points:
+                row["key_points"] = pixels(found.key_points, size)
+                row["key_point_scores"] = list(found.key_point_scores)
+            rows.append(row)
+        return rows
+
+    def _found(self) -> list[vision.Detection]:
+        found = [each.found for each in self.detections if each.found is not None]
+        if len(found) < len(self.detections):
+            raise ValueError("expected a result of a task, found a detection made by hand")
+        return found
 
 
-def name_of(category: Category) -> str:
-    """The name of a class, or its index."""
-    named = category.display_name or category.category_name
-    return named or ("" if category.index is None else str(category.index))
+def pixels(shares: Any, size: Size) -> Any:
+    """Positions (x, y) of a picture, or boxes, in pixels of it, to a tenth."""
+    array = np.asarray(shares, np.float64)
+    height, width = size
+    at: Any = (array.reshape(-1, 2) * (width, height)).round(1).reshape(array.shape).tolist()
+    return at
 
 
 @dataclass
@@ -176,6 +230,17 @@ class NormalizedRect:
     height: float
     rotation: float | None = 0.0
     rect_id: int | None = None
+
+
+def points_row(landmarks: Sequence[NormalizedLandmark], size: Size) -> Row:
+    """An object in a row of a result: x, y and z of its points, and their box, in pixels of a
+    picture of this height and width; z is in pixels of its width.
+    """
+    height, width = size
+    points = [((p.x or 0) * width, (p.y or 0) * height, (p.z or 0) * width) for p in landmarks]
+    flat = np.array(points)[:, :2]
+    box = np.concatenate([flat.min(0), flat.max(0)]).round(1).tolist()
+    return {"box": box, "points": np.round(points, 1).tolist()}
 
 
 @dataclass

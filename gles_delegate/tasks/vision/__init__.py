@@ -45,6 +45,12 @@ from gles_delegate.tasks.vision.object_detector import (
     ObjectDetectorOptions,
     ObjectDetectorResult,
 )
+from gles_delegate.tasks.vision.opening import TaskSettings, open_task
+from gles_delegate.tasks.vision.pose_estimator import (
+    PoseEstimator,
+    PoseEstimatorOptions,
+    PoseEstimatorResult,
+)
 from gles_delegate.tasks.vision.pose_landmarker import (
     PoseLandmark,
     PoseLandmarker,
@@ -80,14 +86,19 @@ __all__ = [
     "ObjectDetector",
     "ObjectDetectorOptions",
     "ObjectDetectorResult",
+    "PoseEstimator",
+    "PoseEstimatorOptions",
+    "PoseEstimatorResult",
     "PoseLandmark",
     "PoseLandmarker",
     "PoseLandmarkerOptions",
     "PoseLandmarkerResult",
     "PoseLandmarksConnections",
     "RunningMode",
+    "TaskSettings",
     "drawing_styles",
     "drawing_utils",
+    "open_task",
 ]
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from gles_delegate.model.reader import read_files
+from gles_delegate.tasks.assets import Assets
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
 from gles_delegate.tasks.vision.finding import Landmarker
@@ -21,14 +19,14 @@ LANDMARKERS: dict[str, tuple[Any, Any, int]] = {
 """The task, its options and the usual limit of objects, by kind."""
 
 
-def landmarker_kind(model: Path | Mapping[str, Path]) -> str | None:
+def landmarker_kind(base: BaseOptions) -> str | None:
     """The key of `LANDMARKERS` for a bundle, or for its files by name; None for other models.
 
     Raises:
         FileNotFoundError: There is no such file.
         ModelError: The bundle is damaged.
     """
-    files = model if isinstance(model, Mapping) else read_files(model)
+    files = Assets(base).files
     kinds = (kind for kind in LANDMARKERS if f"{kind}_landmarks_detector.tflite" in files)
     return next(kinds, None)
 
@@ -50,9 +48,3 @@ def make_landmarker(
         chosen.rigid_smoothing = True
     made: Landmarker[Any] = task(chosen)
     return made
-
-
-def points_of(kind: str, result: Any) -> list[list[Any]]:
-    """The points of each object in a landmarker's result."""
-    points: list[list[Any]] = getattr(result, f"{kind}_landmarks")
-    return points

@@ -12,7 +12,12 @@ import numpy as np
 from gles_delegate.errors import ModelError
 from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
-from gles_delegate.tasks.components.containers import Category, NormalizedLandmark
+from gles_delegate.tasks.components.containers import (
+    Category,
+    NormalizedLandmark,
+    Row,
+    points_row,
+)
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.network import PictureNetwork
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
@@ -135,6 +140,10 @@ class FaceLandmarkerResult:
             if len(face) > 468:
                 for iris in (RIGHT_IRIS, LEFT_IRIS):
                     draw_ring(drawing, face, [start for start, _ in iris], (255, 220, 0))
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each face, in pixels of a picture of this height and width."""
+        return [points_row(face, size) for face in self.face_landmarks]
 
 
 @dataclass

@@ -13,7 +13,6 @@ import numpy as np
 from gles_delegate.errors import ModelError
 from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.model.metadata import TensorMetadata
-from gles_delegate.tasks.assets import MissingFileError
 from gles_delegate.tasks.components import containers
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.network import PictureNetwork
@@ -76,16 +75,6 @@ def has_outputs(network: PictureNetwork, *choices: Sequence[int]) -> bool:
     """Whether the first outputs have the numbers of elements in one of the choices."""
     sizes = [int(np.prod(shape)) for shape in network.shapes]
     return any(sizes[: len(choice)] == list(choice) for choice in choices)
-
-
-def require_normalization(network: PictureNetwork) -> None:
-    """Raise MissingFileError if a network of floats does not say how colors become numbers."""
-    details, metadata = network.inputs[network.picture], network.metadata.inputs[network.picture]
-    if details["dtype"] == np.float32 and not metadata.mean:
-        raise MissingFileError(
-            "Input tensor has type float32: it requires specifying NormalizationOptions metadata "
-            "to preprocess input images."
-        )
 
 
 def normalization(metadata: TensorMetadata, mean: float, std: float) -> tuple[float, float]:

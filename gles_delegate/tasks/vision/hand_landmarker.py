@@ -7,7 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gles_delegate.errors import ModelError
-from gles_delegate.tasks.components.containers import Category, Landmark, NormalizedLandmark
+from gles_delegate.image.transform import Size
+from gles_delegate.tasks.components.containers import (
+    Category,
+    Landmark,
+    NormalizedLandmark,
+    Row,
+    points_row,
+)
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.connections import (
@@ -80,6 +87,13 @@ class HandLandmarkerResult:
             draw_points(drawing, hand, HAND_EDGES, points=(255, 255, 255), lines=color)
             at = (hand[0].x or 0.0) * drawing.size[1], (hand[0].y or 0.0) * drawing.size[0]
             drawing.label(at, side, color)
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each hand, in pixels of a picture of this height and width."""
+        return [
+            points_row(hand, size) | {"side": side.category_name, "score": side.score}
+            for hand, (side, *_) in zip(self.hand_landmarks, self.handedness, strict=True)
+        ]
 
 
 @dataclass

@@ -10,7 +10,6 @@ from gles_delegate.tasks.classes import Classifier
 from gles_delegate.tasks.components.containers import ClassificationResult
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Classifies
 from gles_delegate.vision.regions import Region
 
@@ -25,6 +24,9 @@ class ImageClassifierOptions:
         base_options: The model.
         running_mode: Single pictures, a video or a live stream.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
+        labels: Class names; None: those in the metadata. Not MediaPipe's.
+        probabilities: The scores of an output that are outside 0 to 1 become their softmax. Not
+            MediaPipe's.
     """
 
     base_options: BaseOptions
@@ -35,6 +37,8 @@ class ImageClassifierOptions:
     category_allowlist: Sequence[str] | None = None
     category_denylist: Sequence[str] | None = None
     result_callback: Callable[[ClassificationResult, Image, int], None] | None = None
+    labels: Sequence[str] | None = None
+    probabilities: bool = False
 
 
 class ImageClassifier(Classifies[ClassificationResult]):
@@ -57,13 +61,15 @@ class ImageClassifier(Classifies[ClassificationResult]):
 
     def _load(self) -> None:
         network = self._network()
-        require_normalization(network)
-        self._classifier = Classifier(network, self.options)
+        network.require_normalization()
+        options: ImageClassifierOptions = self.options
+        outputs, is_softmax = network.metadata.outputs, options.probabilities
+        self._classifier = Classifier(network.shapes, outputs, options, options.labels, is_softmax)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> ClassificationResult:
-        network = self._classifier.network
+        network = self.network
         fit: Fit = "crop" if network.metadata.outputs[0].task == "classify" else "stretch"
         outputs = network(image, self._sampling(region, network.transform, fit))
         return ClassificationResult(self._classifier.heads(outputs), timestamp_ms or 0)

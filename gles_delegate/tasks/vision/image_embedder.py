@@ -11,7 +11,6 @@ from gles_delegate.model.graph import Array
 from gles_delegate.tasks.components.containers import Embedding, EmbeddingResult
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Embeds
 from gles_delegate.vision.regions import Region
 
@@ -73,7 +72,7 @@ class ImageEmbedder(Embeds[EmbeddingResult]):
 
     def _load(self) -> None:
         self._embedder = self._network()
-        require_normalization(self._embedder)
+        self._embedder.require_normalization()
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> EmbeddingResult:
         network = self._embedder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,11 +14,12 @@ from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array
+from gles_delegate.tasks.classes import softmax
+from gles_delegate.tasks.components.containers import Row
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Segments
-from gles_delegate.vision.classes import class_name
+from gles_delegate.vision.classes import class_name, require_labels
 from gles_delegate.vision.detection import sigmoid
 from gles_delegate.vision.drawing import Drawing, palette
 from gles_delegate.vision.regions import Region
@@ -27,6 +28,10 @@ ACTIVATIONS = ("none", "sigmoid", "softmax")
 """By their number in image_segmenter_metadata_schema.fbs."""
 UNLABELED = 255
 """The category of pixels that a mask of one class does not cover."""
+NUMBERS = 64
+"""Colors in a texture of class numbers."""
+SPECK = 0.002
+"""The least share of a class in a legend."""
 
 
 @dataclass
@@ -34,36 +39,74 @@ class ImageSegmenterResult:
     """Masks of a picture, of its size.
 
     Attributes:
-        confidence_masks: Float32 [height, width, 1] for each class, if they are wanted.
+        confidence_masks: Float32 [height, width, 1] for each class, if they are wanted; none if the
+            network has class numbers.
         category_mask: Uint8 [height, width, 1], the number of the best class; for a single class,
             0 where its score is above 0.5, otherwise 255. If it is wanted.
         texture: The masks in a texture, of the network's size; see
             `ImageSegmenterOptions.output_texture`. It changes with the next picture, and is freed
             when the task is closed.
+        shares: The share of the pixels of each class that has any, by its number in the category
+            mask, in a texture of classes. Not MediaPipe's.
+        labels: `ImageSegmenter.labels`. Not MediaPipe's.
     """
 
     confidence_masks: list[Image] | None = None
     category_mask: Image | None = None
     texture: Any = field(default=None, repr=False)
+    shares: dict[int, float] | None = None
+    labels: Sequence[str] = field(default=(), repr=False)
 
-    def draw(self, drawing: Drawing, labels: Sequence[str] = ()) -> None:
-        """Draw a legend of the classes in the category mask, but not the mask.
+    def draw(self, drawing: Drawing) -> None:
+        """Draw the category mask, if there is one, and a legend of its classes.
 
-        Class 0 is the background, unless it is the only class.
-
-        Args:
-            drawing: Gets the legend.
-            labels: `ImageSegmenter.labels`; without them, the legend has numbers.
+        Class 0 is the background, unless it is the only class; it stays clear.
 
         Raises:
-            ValueError: There is no category mask.
+            ValueError: There is no category mask, and no texture of classes.
         """
-        if self.category_mask is None:
+        listed = self.listed
+        if self.category_mask is not None:
+            numbers = self.category_mask.numpy_view()[..., 0]
+            drawing.overlay(np.array(self._colors(), np.uint8)[numbers])
+        names, colors = [class_name(self.labels, i) for i in listed], self._colors()
+        drawing.legend(names, [colors[i] for i in listed])
+
+    @property
+    def listed(self) -> list[int]:
+        """The classes in the legend: all but the background and specks."""
+        shares = self._all_shares()
+        return [i for i, share in shares.items() if share > SPECK and i != self._background]
+
+    def _all_shares(self) -> dict[int, float]:
+        if self.category_mask is not None:
+            return _shares(self.category_mask.numpy_view())
+        if self.shares is None:
             raise ValueError("expected a category mask: set output_category_mask")
-        present = set(np.unique(self.category_mask.numpy_view()).tolist())
-        shown = sorted(present - ({UNLABELED} if UNLABELED in present else {0}))
-        colors = palette(UNLABELED)
-        drawing.legend([class_name(labels, i) for i in shown], [colors[i] for i in shown])
+        return self.shares
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each class, the largest first: class, label and share of the pixels.
+
+        Pixels outside the only class of a network have no row.
+
+        Raises:
+            ValueError: As `draw`.
+        """
+        ordered = sorted(self._all_shares().items(), key=lambda item: -item[1])
+        return [
+            {"class": i, "label": class_name(self.labels, i), "share": share}
+            for i, share in ordered
+            if i != UNLABELED
+        ]
+
+    @property
+    def _background(self) -> int:
+        is_single = len(self.labels) == 1 or UNLABELED in self._all_shares()
+        return UNLABELED if is_single else 0
+
+    def _colors(self) -> list[tuple[int, int, int, int]]:
+        return class_colors(UNLABELED + 1, self._background)
 
 
 @dataclass
@@ -76,8 +119,10 @@ class ImageSegmenterOptions:
         output_confidence_masks: Whether to return a mask for each class.
         output_category_mask: Whether to return the best class of each pixel.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
-        output_texture: Leave the scores on the GPU: in a texture that this makes of them. The
-            network's other masks are then read back only if they are wanted. Not MediaPipe's.
+        output_texture: Leave the scores on the GPU: in a texture that this makes of them, or
+            "classes": one with the drawing's colors of the best classes, for a network of scores.
+            The network's other masks are then read back only if they are wanted. Not MediaPipe's.
+        labels: Class names; None: those in the metadata. Not MediaPipe's.
     """
 
     base_options: BaseOptions
@@ -85,11 +130,13 @@ class ImageSegmenterOptions:
     output_confidence_masks: bool = True
     output_category_mask: bool = False
     result_callback: Callable[[ImageSegmenterResult, Image, int], None] | None = None
-    output_texture: ImageOutput | None = None
+    output_texture: ImageOutput | Literal["classes"] | None = None
+    labels: Sequence[str] | None = None
 
 
 class ImageSegmenter(Segments[ImageSegmenterResult]):
-    """Makes masks of classes by a network with scores [1, height, width, classes].
+    """Makes masks of classes by a network with scores [1, height, width, classes], or with class
+    numbers, integers [1, height, width] or [1, height, width, 1].
 
     Attributes:
         labels: Names of the classes, in the order of the masks.
@@ -110,33 +157,43 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
 
     def _load(self) -> None:
         options: ImageSegmenterOptions = self.options
-        wants_texture = options.output_texture is not None
         self._wants_masks = options.output_confidence_masks or options.output_category_mask
-        if not (self._wants_masks or wants_texture):
+        if not (self._wants_masks or options.output_texture is not None):
             raise ValueError(
                 "At least one of `output_confidence_masks` and `output_category_mask` must be set."
             )
-        if wants_texture and not self._place.is_on_gpu:
-            raise ValueError("expected the GPU for output_texture, found LiteRT's CPU")
         network = self._segmenter = self._network()
         shape = network.shapes[-1]
-        if len(shape) != 4 or shape[0] != 1:
-            raise ModelError(
-                f"expected scores [1, height, width, classes], found outputs {network.shapes}"
-            )
-        require_normalization(network)
+        self._are_numbers = network.has_numbers(-1)
+        require_scores(shape, self._are_numbers)
+        classes = shape[3] if len(shape) == 4 else 1
+        self._is_single = classes == 1 and not self._are_numbers
+        network.require_normalization()
         self.labels = list(network.metadata.outputs[-1].labels)
+        if options.labels is not None:
+            require_labels(options.labels if classes > 1 else (), classes)
+            self.labels = list(options.labels)
         custom = network.metadata.custom.get("SEGMENTER_METADATA")
         number = FlatTable.root(custom).scalar(0, "int8") if custom else 0
         self._activation = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else "none"
+        self._classes: list[tuple[int, int, int, int]] = []
         if options.output_texture is not None:
-            require_colors(shape[-1], options.output_texture)
-            self._texture = self._place.new_texture((*shape[1:3], 4))
-            self._lease.own(self._texture.release)
-            network.write_to(len(network.outputs) - 1, self._texture, options.output_texture)
+            self._write_to_texture(shape, options.output_texture)
         self._like, self._opencv = network.transform, True
         if network.transform.channels == "rgba":
             self._like, self._opencv = without_alpha(network.transform), False
+
+    def _write_to_texture(
+        self, shape: Sequence[int], output: ImageOutput | Literal["classes"]
+    ) -> None:
+        if not self._place.is_on_gpu:
+            raise ValueError("expected the GPU for output_texture, found LiteRT's CPU")
+        if output == "classes":
+            output = self._class_output(shape)
+        require_colors(shape[-1], output)
+        self._texture = self._place.new_texture((*shape[1:3], 4))
+        self._lease.own(self._texture.release)
+        self._segmenter.write_to(len(self._segmenter.outputs) - 1, self._texture, output)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -146,17 +203,76 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
             transform = replace(transform, opencv=False, antialias=True)
         *_, scores = self._segmenter(image, transform, self._wants_masks)
         confidence = category = None
-        if self.options.output_confidence_masks:
+        if self.options.output_confidence_masks and not self._are_numbers:
             active = activated(scores[0], self._activation)
             planes = np.moveaxis(resized(active, image.size), 2, 0)
             confidence = [Image(ImageFormat.VEC32F1, plane) for plane in planes]
         if self.options.output_category_mask:
-            classes = categories(resized(scores[0], image.size, corners=True), self._activation)
+            classes = self._categories(scores[0], image.size)
             category = Image(ImageFormat.GRAY8, classes)
-        result = ImageSegmenterResult(confidence, category, self._texture)
+        shares = self._shares_of_texture() if self._classes else None
+        result = ImageSegmenterResult(confidence, category, self._texture, shares, self.labels)
         if self._texture is not None:
             vars(result)["_lease"] = self._lease  # which frees the texture
         return result
+
+    def _categories(self, scores: Array, size: Size) -> Array:
+        """The category mask, uint8 [height, width]."""
+        if not self._are_numbers:
+            return categories(resized(scores, size, corners=True), self._activation)
+        numbers = scores.reshape(scores.shape[:2]).clip(0, UNLABELED).astype(np.uint8)
+        rows, columns = (
+            (np.arange(new) + 0.5) * old // new
+            for old, new in zip(numbers.shape, size, strict=True)
+        )
+        nearest: Array = numbers[np.ix_(rows.astype(int), columns.astype(int))]
+        return nearest
+
+    def _class_output(self, shape: Sequence[int]) -> ImageOutput:
+        """A texture's colors of classes."""
+        count = NUMBERS if self._are_numbers else max(shape[-1], 2)
+        self._classes = class_colors(count, 0)
+        return ImageOutput(
+            palette=self._classes, threshold=0.0 if self._activation == "sigmoid" else 0.5
+        )
+
+    def _shares_of_texture(self) -> dict[int, float]:
+        """The shares of classes, by the colors in the texture."""
+        assert self._texture is not None
+        pixels, counts = np.unique(
+            self._place.read(self._texture).view(np.uint32), return_counts=True
+        )
+        by_color = dict(zip(pixels.tolist(), (counts / counts.sum()).tolist(), strict=True))
+        keys = np.array(self._classes, np.uint8).view(np.uint32).ravel().tolist()
+        shares = {i: by_color[key] for i, key in enumerate(keys) if key in by_color}
+        if self._is_single:
+            return {number: shares[i] for i, number in ((1, 0), (0, UNLABELED)) if i in shares}
+        return shares
+
+
+def _shares(numbers: Array) -> dict[int, float]:
+    """The share of each number that there is."""
+    counts = np.bincount(numbers.ravel())
+    return {i: float(counts[i] / numbers.size) for i in np.flatnonzero(counts).tolist()}
+
+
+def class_colors(count: int, background: int) -> list[tuple[int, int, int, int]]:
+    """The colors of classes in drawings, RGBA; clear for the background. The only class has the
+    color of a first one beside a background.
+    """
+    colors = [(*color, 255) for color in palette(count)]
+    if background == UNLABELED:
+        colors[0] = colors[1]
+    colors[background] = (0, 0, 0, 0)
+    return colors
+
+
+def require_scores(shape: Sequence[int], are_numbers: bool) -> None:
+    """Raise ModelError if an output has neither scores nor numbers of classes."""
+    if not (len(shape) == 4 or (len(shape) == 3 and are_numbers)) or shape[0] != 1:
+        raise ModelError(
+            f"expected scores [1, height, width, classes], found an output {list(shape)}"
+        )
 
 
 def require_colors(classes: int, output: ImageOutput) -> None:
@@ -182,11 +298,7 @@ def activated(scores: Array, activation: str) -> Array:
     """Scores [..., classes] after "none", "sigmoid" or "softmax"."""
     if activation == "sigmoid":
         return np.asarray(sigmoid(scores), np.float32)
-    if activation == "softmax":
-        powers = np.exp(scores - scores.max(-1, keepdims=True))
-        result: Array = powers / powers.sum(-1, keepdims=True)
-        return result
-    return scores
+    return softmax(scores) if activation == "softmax" else scores
 
 
 def categories(scores: Array, activation: str) -> Array:

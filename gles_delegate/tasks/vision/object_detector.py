@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import ScoreCalibration
-from gles_delegate.tasks.classes import Choice, calibrated
+from gles_delegate.tasks.classes import Choice, calibrated, model_errors
 from gles_delegate.tasks.components.containers import Category, DetectionResult
 from gles_delegate.tasks.components.containers import Detection as Detected
 from gles_delegate.tasks.image import Image
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.detections import detection_result
-from gles_delegate.tasks.vision.finding import require_normalization
 from gles_delegate.tasks.vision.methods import Detects
 from gles_delegate.vision.detection import Detection, Detector
 from gles_delegate.vision.detectors import find_detector, preprocessing, read_detections
@@ -37,6 +35,8 @@ class ObjectDetectorOptions:
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         kind: The kind of a YOLO network; see `vision.find_detector`. Not MediaPipe's.
+        usual_threshold: The least score where neither the options, nor the metadata, nor a preset
+            has one. Not MediaPipe's.
     """
 
     base_options: BaseOptions
@@ -49,6 +49,7 @@ class ObjectDetectorOptions:
     result_callback: Callable[[DetectionResult, Image, int], None] | None = None
     labels: Sequence[str] | None = None
     kind: str | None = None
+    usual_threshold: float = 0.0
 
 
 class ObjectDetector(Detects[DetectionResult]):
@@ -78,18 +79,17 @@ class ObjectDetector(Detects[DetectionResult]):
         self._labels = next((each.labels for each in outputs if each.labels), ())
         self._choice = Choice(options, self._labels)
         shape = network.inputs[network.picture]["shape"].tolist()
-        try:
+        with model_errors():
             preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
-        except ValueError as error:
-            raise ModelError(str(error)) from error
         limits = [each.threshold for each in outputs if each.threshold is not None]
         self._threshold = options.score_threshold or (limits[0] if limits else 0.0)
-        if preset is None:
-            self._calibration = next((o.calibration for o in outputs if o.calibration), None)
         like = preprocessing(preset)
         if like is None:
-            require_normalization(network)
-        self._like = like or network.transform
+            self._threshold = self._threshold or options.usual_threshold
+            network.require_normalization()
+        if preset is None:
+            self._calibration = next((o.calibration for o in outputs if o.calibration), None)
+        self._like = network.transform if like is None else network.normalized(like)
         self._preset = self._limited(preset)
 
     def _limited(self, preset: Detector | YoloDetector | None) -> Detector | YoloDetector | None:

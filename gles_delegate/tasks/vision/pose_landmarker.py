@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gles_delegate.errors import ModelError
-from gles_delegate.tasks.components.containers import Landmark, NormalizedLandmark
+from gles_delegate.image.transform import Size
+from gles_delegate.tasks.components.containers import (
+    Landmark,
+    NormalizedLandmark,
+    Row,
+    points_row,
+)
 from gles_delegate.tasks.image import Image, ImageFormat
 from gles_delegate.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_delegate.tasks.vision.connections import (
@@ -92,6 +98,10 @@ class PoseLandmarkerResult:
         for i, body in enumerate(self.pose_landmarks):
             at = positions(body, drawing.size)
             drawing.skeleton(at, POSE_EDGES, COLORS[1 + i % (len(COLORS) - 1)])
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each body, in pixels of a picture of this height and width."""
+        return [points_row(body, size) for body in self.pose_landmarks]
 
 
 @dataclass
