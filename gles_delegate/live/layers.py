@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from gles_delegate.image.transform import LUMA
+from gles_delegate.image.colors import LUMA
 from gles_delegate.model.graph import Array
 
 
