@@ -211,13 +211,11 @@ def drawing_restored(gl: Functions) -> Iterator[None]:
         gl.unchecked("glBindVertexArray")(array)
         for target, name in buffers:
             gl.unchecked("glBindBuffer")(target, name)
-        for function, parameter, value in pack:
-            gl.unchecked(function)(parameter, value)
+        gl.set_pixel_state(pack)
 
     with textures_restored(gl), afterwards(gl, restore):
         for capability in enabled:
             gl.glDisable(capability)
         gl.glBindBuffer(gl_names.PIXEL_PACK_BUFFER, 0)
-        for function, parameter, value in gl.pack_state:
-            gl.unchecked(function)(parameter, value)
+        gl.set_pixel_state(gl.pack_state)
         yield

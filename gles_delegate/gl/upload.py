@@ -60,8 +60,7 @@ class PixelTexture:
         rows = np.ascontiguousarray(pixels)
         self._bind()
         gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
-        for function, parameter, value in gl.unpack_state:
-            gl.unchecked(function)(parameter, value)
+        gl.set_pixel_state(gl.unpack_state)
         gl.glPixelStorei(gl_names.UNPACK_ALIGNMENT, 1)
         area = (gl_names.TEXTURE_2D, 0, left, top, width, height)
         data = rows.ctypes.data
