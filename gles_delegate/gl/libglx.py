@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ..errors import GLError
+from gles_delegate.errors import GLError
 
 HOW_TO_USE_EGL = (
     "have the app create its context with EGL (GLFW: the hint CONTEXT_CREATION_API = "

@@ -9,8 +9,8 @@ from ctypes import byref, c_int, c_ubyte, c_uint, c_void_p
 from dataclasses import dataclass
 from functools import cache
 
-from ..errors import GLError
-from .libglx import GlxBinding, with_prototypes
+from gles_delegate.errors import GLError
+from gles_delegate.gl.libglx import GlxBinding, with_prototypes
 
 _TYPE = 0x23
 _PROTOTYPES = {  # see `with_prototypes`
