@@ -101,10 +101,12 @@ class Instances:
         self._gl = gl
         self._buffer = self.name = 0
         with on_error(self.release):
-            self._buffer, self.name = gl.generate("Buffers"), gl.generate("VertexArrays")
+            self._buffer = gl.generate("Buffers")
+            self.name = gl.generate("VertexArrays")
             gl.glBindVertexArray(self.name)
             gl.glBindBuffer(gl_names.ARRAY_BUFFER, self._buffer)
-            stride, offset = 4 * sum(attributes.values()), 0
+            stride = 4 * sum(attributes.values())
+            offset = 0
             for name, length in attributes.items():
                 location = program.attribute(name)
                 gl.glEnableVertexAttribArray(location)

@@ -136,7 +136,8 @@ class EglContext:
         if share == "current":
             self._native = _sharing_with_current(robust)
         elif share is not None:
-            display, handle = share._usable().display, share.handle
+            display = share._usable().display
+            handle = share.handle
             if not libegl().has_context(display.handle, handle):
                 raise share._destroyed("expected an EglContext to share with, found none")
             self._native = create_context(libegl(), display, handle, robust)

@@ -39,7 +39,8 @@ class PixelTexture:
     """
 
     def __init__(self, gl: Functions, shape: tuple[int, ...]) -> None:
-        self._gl, self.shape = gl, shape
+        self._gl = gl
+        self.shape = shape
         height, width, channels = shape
         self.size = (width, height)
         most = gl.integer(gl_names.MAX_TEXTURE_SIZE)

@@ -209,7 +209,9 @@ class CellReader:
     def __init__(
         self, body: Subgraph, read: Callable[[int], Tensor], shape: Callable[[int], Shape]
     ) -> None:
-        self._body, self._read, self._shape = body, read, shape
+        self._body = body
+        self._read = read
+        self._shape = shape
         self._batch = self._units = 0
 
     def cells(self, result: int) -> Iterator[Cell]:

@@ -115,10 +115,14 @@ class _Lowerer:
                 f"damaged model: its input, tensor {constants[0]}, has the data of a constant; "
                 "expected none"
             )
-        self._limits, self._quantized = limits, quantized
+        self._limits = limits
+        self._quantized = quantized
         self._examples = {*values}  # and constants that depend on these
-        self._only, self._choices, self._values = only, choices, values
-        self._own, self._nodes = graph.nodes, list(graph.nodes)
+        self._only = only
+        self._choices = choices
+        self._values = values
+        self._own = graph.nodes
+        self._nodes = list(graph.nodes)
         real = with_lists(graph)
         self._tensors = list(real.tensors)
         self._inliner = Inliner(real, self._tensors)
@@ -313,7 +317,8 @@ class Lowerings:
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
-        self.graph, self._quantized = graph, quantized
+        self.graph = graph
+        self._quantized = quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
         self.default = first = self.lower({})
         while examples := _examples(self.default):

@@ -35,7 +35,8 @@ class CountedLoop:
     """A WHILE that runs a constant number of turns; raises `Unsupported` if it does not."""
 
     def __init__(self, node: Node, around: Surroundings) -> None:
-        self._node, self._around = node, around
+        self._node = node
+        self._around = around
         condition, body = node.subgraphs
         self._condition = Subgraph(around.subgraphs[condition])
         self._body = Subgraph(around.subgraphs[body])

@@ -35,11 +35,15 @@ class Delegation:
     def __init__(
         self, graph: Graph, context: SegmentContext, partition: Partition, keep: bool = False
     ) -> None:
-        self.graph, self.thread = graph, context.thread
+        self.graph = graph
+        self.thread = context.thread
         self.bindings = context.bindings
-        self._context, self._partition, self._keep = context, partition, keep
+        self._context = context
+        self._partition = partition
+        self._keep = keep
         default = context.lowerings.default
-        self._reasons, self._deciding = default.reasons, context.lowerings.deciding
+        self._reasons = default.reasons
+        self._deciding = context.lowerings.deciding
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
 

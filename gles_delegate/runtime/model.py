@@ -51,7 +51,8 @@ class BoundModel:
         progress: Progress | None = None,
         keep: bool = False,
     ) -> None:
-        self.thread, gpu = thread, thread.gpu
+        self.thread = thread
+        gpu = thread.gpu
         first, final = _tiers(thread, options)
         lowerings = _lowerings(graph, first, options, keep)
         partitions = choose_partitions(

@@ -47,7 +47,8 @@ class Session:
         shared: Shared,
         resources: Mapping[int, Resource] | None = None,
     ) -> None:
-        self.runs, self.random_words = 0, np.frombuffer(os.urandom(8), np.uint32)
+        self.runs = 0
+        self.random_words = np.frombuffer(os.urandom(8), np.uint32)
         gpu = shared.gpu
         shared = self._shared = replace(shared)  # later sessions may have others
         self._plan = plan
