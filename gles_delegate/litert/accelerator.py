@@ -230,11 +230,11 @@ def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     It has one data segment, a DT_SONAME if `soname` is given, and the minimum that a dynamic linker
     needs; see the System V ABI. Raises LiteRtError on an unknown processor or with a 32-bit Python.
     """
-    machine, is_32_bit = _MACHINES.get(platform.machine()), sys.maxsize < 1 << 32
-    if machine is None or is_32_bit:
+    machine, bits = _MACHINES.get(platform.machine()), 64 if sys.maxsize >= 1 << 32 else 32
+    if machine is None or bits == 32:
         raise LiteRtError(
             f"LiteRT's accelerators need {' or '.join(_MACHINES)} and a 64-bit Python; found "
-            f"{platform.machine()}" + " with a 32-bit Python" * is_32_bit
+            f"{platform.machine()} with a {bits}-bit Python"
         )
     header, entry = 64, 56
     strings = b"\0" + symbol.encode() + b"\0" + soname.encode() + b"\0"

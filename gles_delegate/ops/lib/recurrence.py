@@ -320,7 +320,10 @@ class _Layer:
         node, inputs, cifg = self.node, self.inputs, self.cifg
         matrices = [*inputs.weights[cifg:], *inputs.recurrent[cifg:]]
         needed = [*matrices, *inputs.biases[cifg:]]
-        needed += inputs.norms[cifg:] * self.norm + inputs.peephole[cifg:] * self.peephole
+        if self.norm:
+            needed += inputs.norms[cifg:]
+        if self.peephole:
+            needed += inputs.peephole[cifg:]
         if node.has_input(inputs.aux) and node.has_input(inputs.aux_weights[1]):
             needed += inputs.aux_weights[cifg:]
         missing = [i for i in needed if not node.has_input(i)]
