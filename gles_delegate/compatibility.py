@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from gles_delegate.bench.device import half_slowdown
 from gles_delegate.errors import DelegateError
@@ -67,7 +66,7 @@ class CompatibilityList:
         >>> device = gd.CompatibilityList()
         >>> device.is_delegate_supported_on_this_device, device.reason
         (True, '')
-        >>> delegate = gd.GpuDelegate(device.best_options_for_this_device)
+        >>> delegate = gd.GpuDelegate(device.best_options_for_this_device())
     """
 
     def __init__(self, device_index: int | None = None) -> None:
@@ -108,18 +107,16 @@ class CompatibilityList:
     def is_delegate_supported_on_this_device(self) -> bool:
         return not self.reason
 
-    @property
     def best_options_for_this_device(self) -> GpuDelegateOptions:
         """Options for a `GpuDelegate`: float16 storage if it passed its check and is faster.
 
-        The first call measures that, by two convolutions in a new context.
+        If it passed, each call measures two convolutions in a new context.
         """
         return GpuDelegateOptions(
-            precision_loss_allowed=self._half and self._half_is_faster,
+            precision_loss_allowed=self._half and self._half_is_faster(),
             device_index=self._device_index,
         )
 
-    @cached_property
     def _half_is_faster(self) -> bool:
         try:
             gpu = GpuContext(None, self._device_index)

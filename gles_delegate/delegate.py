@@ -291,7 +291,7 @@ class GpuDelegate(NotPickled, Closing):
     def _bind(self, index: int, binding: Binding | None) -> None:
         self._require_open()
         if self._bound is not None:
-            self._bound.first.rebind(index, binding)
+            self._bound.first.bind(index, binding)
         elif binding is None:
             del self._bindings[index]
         else:

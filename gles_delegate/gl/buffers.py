@@ -102,7 +102,9 @@ class TexelView:
 
     def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
         self._gl = gl
-        self.name, self.offset, self.size = name, offset, size
+        self.name = name
+        self.offset = offset
+        self.size = size
         self._image = image
         self._texture = 0
 

@@ -244,8 +244,7 @@ def textures_restored(gl: Functions, external: bool = False) -> Iterator[None]:
                 gl.unchecked("glBindTexture")(target, texture)
             gl.unchecked("glBindSampler")(unit - gl_names.TEXTURE0, sampler)
         gl.unchecked("glActiveTexture")(active)
-        for function, parameter, value in unpack:
-            gl.unchecked(function)(parameter, value)
+        gl.set_pixel_state(unpack)
         gl.unchecked("glBindBuffer")(gl_names.PIXEL_UNPACK_BUFFER, buffer)
 
     with afterwards(gl, restore):

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TypeAlias
 
-from ..closing import in_any_case, on_error
-from ..errors import ContextError, DelegateError, GLError
-from .functions import RENDERER, VENDOR, VERSION, Functions
-from .hindrances import hindrances
-from .libegl import (
+from gles_delegate.closing import in_any_case, on_error
+from gles_delegate.errors import ContextError, DelegateError, GLError
+from gles_delegate.gl.functions import RENDERER, VENDOR, VERSION, Functions
+from gles_delegate.gl.hindrances import hindrances
+from gles_delegate.gl.libegl import (
     BAD_MATCH,
     DEBIAN_PACKAGES,
     Display,
@@ -27,7 +27,7 @@ from .libegl import (
     attributes,
     libegl,
 )
-from .mark import Mark
+from gles_delegate.gl.mark import Mark
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
 _ANGLE = "EGL_ANGLE_platform_angle"

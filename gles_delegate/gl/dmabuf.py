@@ -49,8 +49,11 @@ class ImportedTexture(Closing):
     def __init__(
         self, gl: Functions, image: int, display: int, size: tuple[int, int], external: bool
     ) -> None:
-        self._gl, self._image, self._display = gl, image, display
-        self.size, self.external = size, external
+        self._gl = gl
+        self._image = image
+        self._display = display
+        self.size = size
+        self.external = external
         self.glo = 0
         target = gl_names.TEXTURE_EXTERNAL if external else gl_names.TEXTURE_2D
         binding = gl_names.TEXTURE_BINDING_EXTERNAL if external else gl_names.TEXTURE_BINDING_2D

@@ -101,10 +101,12 @@ class Instances:
         self._gl = gl
         self._buffer = self.name = 0
         with on_error(self.release):
-            self._buffer, self.name = gl.generate("Buffers"), gl.generate("VertexArrays")
+            self._buffer = gl.generate("Buffers")
+            self.name = gl.generate("VertexArrays")
             gl.glBindVertexArray(self.name)
             gl.glBindBuffer(gl_names.ARRAY_BUFFER, self._buffer)
-            stride, offset = 4 * sum(attributes.values()), 0
+            stride = 4 * sum(attributes.values())
+            offset = 0
             for name, length in attributes.items():
                 location = program.attribute(name)
                 gl.glEnableVertexAttribArray(location)
@@ -211,15 +213,13 @@ def drawing_restored(gl: Functions) -> Iterator[None]:
         gl.unchecked("glBindVertexArray")(array)
         for target, name in buffers:
             gl.unchecked("glBindBuffer")(target, name)
-        for function, parameter, value in pack:
-            gl.unchecked(function)(parameter, value)
+        gl.set_pixel_state(pack)
 
     with textures_restored(gl), afterwards(gl, restore):
         for capability in enabled:
             gl.glDisable(capability)
         gl.glBindBuffer(gl_names.PIXEL_PACK_BUFFER, 0)
-        for function, parameter, value in gl.pack_state:
-            gl.unchecked(function)(parameter, value)
+        gl.set_pixel_state(gl.pack_state)
         yield
 
 

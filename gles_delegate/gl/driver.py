@@ -92,7 +92,8 @@ def _read_limits(
     counts = [gl.integer(gl_names.MAX_COMPUTE_WORK_GROUP_COUNT, i) for i in range(3)]
     texels = gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE) if has_textures else 0
     alignments = [gl_names.SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT]
-    alignments += [gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT] * has_textures
+    if has_textures:
+        alignments.append(gl_names.TEXTURE_BUFFER_OFFSET_ALIGNMENT)
     return Limits(
         storage_blocks=min(gl.integer(gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS), MAX_READS + 1),
         image_units=min(gl.integer(gl_names.MAX_COMPUTE_IMAGE_UNIFORMS), MAX_READS),

@@ -12,6 +12,8 @@ import os
 from contextlib import suppress
 from typing import Literal
 
+from gles_delegate.closing import in_any_case
+from gles_delegate.errors import ContextError, ContextLostError, GLError, WrongThreadError
 from gles_delegate.gl.devices import (
     Device,
     NativeContext,
@@ -20,10 +22,7 @@ from gles_delegate.gl.devices import (
     create_context,
     nth_context,
 )
-
-from ..closing import in_any_case
-from ..errors import ContextError, ContextLostError, GLError, WrongThreadError
-from .libegl import (
+from gles_delegate.gl.libegl import (
     BAD_ACCESS,
     CONTEXT_LOST,
     DESTROYED,
@@ -33,7 +32,7 @@ from .libegl import (
     forked,
     libegl,
 )
-from .libglx import HOW_TO_USE_EGL, GlxBinding
+from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 
 
 def list_devices() -> list[Device]:
@@ -137,7 +136,8 @@ class EglContext:
         if share == "current":
             self._native = _sharing_with_current(robust)
         elif share is not None:
-            display, handle = share._usable().display, share.handle
+            display = share._usable().display
+            handle = share.handle
             if not libegl().has_context(display.handle, handle):
                 raise share._destroyed("expected an EglContext to share with, found none")
             self._native = create_context(libegl(), display, handle, robust)

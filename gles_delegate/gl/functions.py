@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from ctypes import POINTER, c_float, c_int, c_int64, c_uint
 from functools import cached_property
@@ -375,6 +375,11 @@ class Functions:
                 self.glGetFloatv(parameter, value)
                 values.append((function, parameter, value.value))
         return values
+
+    def set_pixel_state(self, state: Iterable[tuple[str, int, float]]) -> None:
+        """Set a `PixelState`, or values of `saved`; does not check for errors."""
+        for function, parameter, value in state:
+            self.unchecked(function)(parameter, value)
 
     def extensions(self) -> set[str]:
         count = self.integer(NUM_EXTENSIONS)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ..errors import ContextError, ContextLostError, GLError
-from .libglx import GlxBinding
-from .libosmesa import OsmesaBinding
+from gles_delegate.errors import ContextError, ContextLostError, GLError
+from gles_delegate.gl.libglx import GlxBinding
+from gles_delegate.gl.libosmesa import OsmesaBinding
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"

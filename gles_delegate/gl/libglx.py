@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from ctypes import c_char_p, c_int, c_ulong, c_void_p
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
-from ..errors import GLError
+from gles_delegate.errors import GLError
 
 HOW_TO_USE_EGL = (
     "have the app create its context with EGL (GLFW: the hint CONTEXT_CREATION_API = "
@@ -17,7 +19,7 @@ HOW_TO_USE_EGL = (
 )
 
 
-_PROTOTYPES = {  # the result's type, then the arguments'
+_PROTOTYPES = {  # see `with_prototypes`
     "glXGetCurrentContext": (c_void_p,),
     "glXGetCurrentDisplay": (c_void_p,),
     "glXGetCurrentDrawable": (c_ulong,),
@@ -92,8 +94,15 @@ def _exists(glx: ctypes.CDLL, context: int) -> bool:
 
 @cache
 def _library(name: str) -> ctypes.CDLL:
-    library = ctypes.CDLL(name, os.RTLD_NOLOAD)
-    for function, (result, *arguments) in _PROTOTYPES.items():
+    return with_prototypes(ctypes.CDLL(name, os.RTLD_NOLOAD), _PROTOTYPES)
+
+
+def with_prototypes(library: ctypes.CDLL, prototypes: Mapping[str, tuple[Any, ...]]) -> ctypes.CDLL:
+    """Declare functions of a library: by name the result's type, then the arguments'.
+
+    Raises AttributeError if it lacks one.
+    """
+    for function, (result, *arguments) in prototypes.items():
         getattr(library, function).restype = result
         getattr(library, function).argtypes = arguments
     return library

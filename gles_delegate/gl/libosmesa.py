@@ -9,11 +9,11 @@ from ctypes import byref, c_int, c_ubyte, c_uint, c_void_p
 from dataclasses import dataclass
 from functools import cache
 
-from ..errors import GLError
-from .libglx import GlxBinding
+from gles_delegate.errors import GLError
+from gles_delegate.gl.libglx import GlxBinding, with_prototypes
 
 _TYPE = 0x23
-_PROTOTYPES = {  # the result's type, then the arguments'
+_PROTOTYPES = {  # see `with_prototypes`
     "OSMesaGetCurrentContext": (c_void_p,),
     "OSMesaGetIntegerv": (None, c_int, c_void_p),
     "OSMesaGetColorBuffer": (c_ubyte, c_void_p, *[c_void_p] * 4),
@@ -72,9 +72,5 @@ def _loaded() -> ctypes.CDLL | None:
     """The library; None if this process has not loaded it."""
     for name in ("libOSMesa.so.8", "libOSMesa.so.6"):
         with suppress(OSError, AttributeError):
-            osmesa = ctypes.CDLL(name, os.RTLD_NOLOAD)
-            for function, (result, *arguments) in _PROTOTYPES.items():
-                getattr(osmesa, function).restype = result
-                getattr(osmesa, function).argtypes = arguments
-            return osmesa
+            return with_prototypes(ctypes.CDLL(name, os.RTLD_NOLOAD), _PROTOTYPES)
     return None

@@ -69,7 +69,8 @@ class Fence(Closing):
     """
 
     def __init__(self, gl: Functions, run: Callable[[Callable[[], Any]], Any]) -> None:
-        self._gl, self._run = gl, run
+        self._gl = gl
+        self._run = run
         self._lock = Lock()  # held while the GLsync is freed or waited for on the GPU
         self._sync: int | None = gl.glFenceSync(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
         if self._sync is None:

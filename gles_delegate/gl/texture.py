@@ -36,8 +36,7 @@ class TexelTexture:
             gl.glActiveTexture(gl_names.TEXTURE0)
             gl.glBindTexture(target, self.name)
             gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
-            for function, parameter, value in gl.unpack_state:
-                gl.unchecked(function)(parameter, value)
+            gl.set_pixel_state(gl.unpack_state)
             for parameter in _FILTERS:
                 gl.glTexParameteri(target, parameter, gl_names.NEAREST)
             gl.glTexStorage2D(target, 1, texels, width, height)

@@ -39,7 +39,8 @@ class PixelTexture:
     """
 
     def __init__(self, gl: Functions, shape: tuple[int, ...]) -> None:
-        self._gl, self.shape = gl, shape
+        self._gl = gl
+        self.shape = shape
         height, width, channels = shape
         self.size = (width, height)
         most = gl.integer(gl_names.MAX_TEXTURE_SIZE)
@@ -60,8 +61,7 @@ class PixelTexture:
         rows = np.ascontiguousarray(pixels)
         self._bind()
         gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, 0)
-        for function, parameter, value in gl.unpack_state:
-            gl.unchecked(function)(parameter, value)
+        gl.set_pixel_state(gl.unpack_state)
         gl.glPixelStorei(gl_names.UNPACK_ALIGNMENT, 1)
         area = (gl_names.TEXTURE_2D, 0, left, top, width, height)
         data = rows.ctypes.data

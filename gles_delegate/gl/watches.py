@@ -57,8 +57,11 @@ class Watch(ABC):
     """
 
     def __init__(self, gl: Functions, handle: Any, name: int, bound: str, to: str) -> None:
-        self._gl, self._handle, self._name = gl, handle, name
-        self.bound, self._to = bound, to
+        self._gl = gl
+        self._handle = handle
+        self._name = name
+        self.bound = bound
+        self._to = to
 
     def require(self) -> None:
         """Raise ValueError if it was released, or has another size or format; inside the guard.

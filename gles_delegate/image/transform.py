@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args
 import numpy as np
 
 from gles_delegate.errors import ModelError
+from gles_delegate.image.colors import CHANNELS
+from gles_delegate.image.sampling import planes_of, sampled_colors
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import Metadata, TensorMetadata
@@ -21,38 +23,12 @@ Siting: TypeAlias = Literal["center", "left"]
 Border: TypeAlias = Literal["padding", "replicate"]
 Align: TypeAlias = Literal["center", "corner"]
 Size: TypeAlias = tuple[int, int]  # height and width
-CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
-
-LUMA: dict[str, tuple[float, float, float]] = {
-    "bt601": (0.299, 0.587, 0.114),
-    "bt709": (0.2126, 0.7152, 0.0722),
-    "bt2020": (0.2627, 0.678, 0.0593),
-}
-"""Shares of red, green and blue in Y': ITU-R BT.601-7, 2.5.1, BT.709-6, 3.2, BT.2020-2, table 4."""
-
-BYTES = {"yuyv": (0, 2, 1, 3), "uyvy": (1, 3, 0, 2)}
-"""The bytes of both Y, of U and of V in a packed pair of pixels, by `ImageTransform.packed`."""
-
-SITING = {"center": 0.0, "left": 0.25}
-"""Distance of chroma samples to the left of their pixels' center, in samples, by
-`ImageTransform.siting`."""
-
-RANGES = {False: (16, 219, 224), True: (0, 255, 255)}
-"""Y' of black, and the ranges of Y' and of U and V, in 8-bit steps, by `ImageTransform.full_range`:
-BT.601-7, 2.5.3, and JFIF."""
-
 EDGE = 1e-3  # rounding tolerance in pixels of positions at the picture's edge
 
 REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
 """Distance in pixels from the picture up to which positions get its colors, by border."""
 
-SUBPIXELS = 32
-"""Positions in a pixel to which OpenCV's warpPerspective rounds (INTER_TAB_SIZE)."""
-TIE = 1 / 2048
-"""Half of the smallest step of OpenCV's interpolated colors, 1 / 32^2: rounding errors are less."""
-
 MOST_SAMPLES = 16  # limit of the samples along a tensor pixel's side, for its mean
-BRIGHTEST = 1.5  # limit of floats from 0 to 1 in pictures: sharpening filters slightly exceed 1
 
 
 @dataclass(frozen=True)
@@ -315,73 +291,16 @@ class ImageTransform:
         Raises:
             ValueError: The picture has other dimensions, another type, or colors above 1.
         """
-        planes = [_plane(p) for p in (picture if isinstance(picture, list | tuple) else [picture])]
-        if self.packed is not None:
-            planes = _unpacked(planes, self.packed)
-        if [plane.shape[2] for plane in planes[1:]] not in ([], [2], [1, 1]):
-            raise ValueError(
-                "expected one picture, planes Y and UV, or planes Y, U and V; found "
-                f"{[list(plane.shape) for plane in planes]}"
-            )
-        matrix = self.sampled(planes[0].shape[:2], size)
-        along, across = self.samples(planes[0].shape[:2], size)
-        if len(planes) == 1 and along * across > 1 and not matrix[[0, 1], [1, 0]].any():
-            mean = self._mean_of_area(planes[0], matrix, size, (along, across))
-        else:
-            mean = np.zeros((size[0] * size[1], self.depth))
-            for j, i in np.ndindex(across, along):
-                point = np.array([(i + 0.5) / along, (j + 0.5) / across])
-                mean += self._sampled(planes, matrix, size, point) / (along * across)
+        planes = planes_of(picture, self.packed)
+        stored = planes[0].shape[:2]
+        matrix, samples = self.sampled(stored, size), self.samples(stored, size)
+        colors = sampled_colors(planes, size, matrix, samples, self)
         gain, bias = self.scaling(dtype, quantization)
-        values = (mean * gain + bias).reshape(1, *size, self.depth)
+        values = (colors * gain + bias).reshape(1, *size, self.depth)
         if np.dtype(dtype).kind in "iu":
             bounds = np.iinfo(dtype)
             values = np.floor(values + 0.5).clip(bounds.min, bounds.max)
         return values.astype(dtype)
-
-    def _sampled(self, planes: list[Array], matrix: Array, size: Size, point: Array) -> Array:
-        """Colors [pixels, channels] from 0 to 255 at one point (x, y) in each tensor pixel."""
-        picture, (height, width) = planes[0].shape[:2], size
-        left, top = (0, 0) if self.opencv else point
-        x, y = np.arange(width) + left, np.arange(height)[:, np.newaxis] + top
-        # A position depends on the column or the row alone, unless the picture is rotated.
-        at = [sum(a * b for a, b in ((row[0], x), (row[1], y)) if a) + row[2] for row in matrix]
-        share: Array = np.ones(size)
-        for i, limit in enumerate(reversed(picture)):
-            if self.opencv:
-                at[i] = np.rint(at[i] * SUBPIXELS) / SUBPIXELS
-            inside = (at[i] >= -self.reach) & (at[i] <= limit + self.reach)
-            at[i] = np.where(inside, at[i], 0)
-            share = share * inside
-            if self.opencv and self.border == "padding":
-                share = share * np.minimum(at[i] + 0.5, limit + 0.5 - at[i]).clip(0, 1)
-        siting = SITING[self.siting]
-        samples = [_bilinear(each, at, picture, siting) for each in planes]
-        whole = [np.broadcast_to(each, (*size, each.shape[-1])) for each in samples]
-        colors = self._channels([each.reshape(-1, each.shape[2]) for each in whole])
-        mixed: Array = self.padding + (colors - self.padding) * share.reshape(-1, 1)
-        return np.floor(mixed + 0.5 + TIE) if self.opencv else mixed
-
-    def _mean_of_area(
-        self, plane: Array, matrix: Array, size: Size, samples: tuple[int, int]
-    ) -> Array:
-        """The mean of `_sampled` at all points, for a transform without rotation."""
-        (across, down), (x_scale, y_scale) = samples, matrix.diagonal()
-        weights = [
-            _weights(at, length, REACH[self.border])
-            for at, length in (
-                (x_scale * _points(size[1], across) + matrix[0, 2], plane.shape[1]),
-                (y_scale * _points(size[0], down) + matrix[1, 2], plane.shape[0]),
-            )
-        ]
-        rows = np.tensordot(weights[1], _real(plane), (1, 0))
-        sums = np.einsum("xc,rcn->rxn", weights[0], rows, optimize=True)
-        share = np.multiply.outer(weights[1].sum(1), weights[0].sum(1)).reshape(-1, 1)
-        # Samples outside count as padding.
-        inside = np.where(share > 0, sums.reshape(-1, plane.shape[2]), 0)
-        colors = self._channels([inside / np.where(share > 0, share, 1)])
-        mean: Array = colors * share + self.padding * (1 - share)
-        return mean
 
     def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
         """Gain and bias [channels] from colors of 0 to 255 to a tensor's numbers."""
@@ -397,26 +316,6 @@ class ImageTransform:
             return gain / scale, bias / scale + zero_point
         return gain, bias
 
-    def _channels(self, planes: list[Array]) -> Array:
-        """Sampled planes [n, channels] of 0 to 1 -> the tensor's channels, of 0 to 255."""
-        colors = self._rgba(planes)
-        if self.channels == "gray":
-            gray: Array = colors[:, :3] @ np.transpose([LUMA["bt601"]])
-            return gray
-        return colors[:, ["rgba".index(channel) for channel in self.channels]]
-
-    def _rgba(self, planes: list[Array]) -> Array:
-        """Sampled planes [n, channels] of 0 to 1 -> colors [n, 4] of 0 to 255."""
-        samples = np.concatenate(planes, 1)
-        if len(planes) > 1:
-            rows = yuv_to_rgb(self.yuv, self.full_range)
-            samples = (samples @ rows[:, :3].T + rows[:, 3]).clip(0, 1)
-        elif samples.shape[1] == 1:
-            samples = samples.repeat(3, 1)
-        rgba = np.tile([0.0, 0.0, 0.0, 1.0], (len(samples), 1))
-        rgba[:, : samples.shape[1]] = samples
-        return rgba * 255
-
 
 class Described(Protocol):
     """An interpreter with its model's metadata."""
@@ -424,21 +323,6 @@ class Described(Protocol):
     @property
     def metadata(self) -> Metadata: ...
     def get_input_details(self) -> list[dict[str, Any]]: ...
-
-
-def yuv_to_rgb(yuv: Yuv, full_range: bool) -> Array:
-    """The shares of Y, U, V and 1 in red, green and blue, all from 0 to 1: [3, 4].
-
-    ITU-R BT.601-7, 2.5.1 and 2.5.3, solved for the colors.
-    """
-    red, green, blue = LUMA[yuv]
-    black, luma, chroma = RANGES[full_range]
-    of_red, of_blue = 2 * (1 - red), 2 * (1 - blue)
-    colors = np.array(
-        [[1, 0, of_red], [1, -blue / green * of_blue, -red / green * of_red], [1, of_blue, 0]]
-    )
-    colors *= np.array([255 / luma, 255 / chroma, 255 / chroma])
-    return np.column_stack([colors, colors @ -np.array([black, 128, 128]) / 255])
 
 
 def picture_transform(
@@ -487,80 +371,3 @@ def _channels_of(shape: Sequence[int]) -> Channels:
 def _single(values: Sequence[float]) -> float | Sequence[float]:
     """The number, if there is only one."""
     return values[0] if len(values) == 1 else values
-
-
-def _plane(array: Any) -> Array:
-    """An array [height, width, channels] of uint8, or of floats from 0 to 1."""
-    plane = np.asarray(array)
-    plane = plane[..., np.newaxis] if plane.ndim == 2 else plane
-    if plane.ndim != 3 or not plane.size or plane.shape[2] > 4:
-        raise ValueError(
-            f"expected a picture [height, width, 1 to 4 channels], found {list(plane.shape)}"
-        )
-    if plane.dtype == np.uint8:
-        return plane
-    if plane.dtype.kind not in "fb":
-        raise ValueError(
-            f"expected a picture of uint8, or of floats from 0 to 1, found {plane.dtype}; "
-            "convert it, with .astype('uint8') if its colors range from 0 to 255"
-        )
-    brightest = float(np.max(plane, where=~np.isnan(plane), initial=0))
-    if brightest > BRIGHTEST:
-        raise ValueError(
-            f"expected a picture of floats from 0 to 1, found up to {brightest:g}; divide by 255, "
-            "or convert it to uint8, if its colors range from 0 to 255"
-        )
-    return plane.astype(np.float64)
-
-
-def _points(size: int, samples: int) -> Array:
-    """Positions [size, samples] of equidistant samples in each of `size` pixels."""
-    points: Array = (np.arange(size * samples).reshape(size, samples) + 0.5) / samples
-    return points
-
-
-def _weights(at: Array, length: int, reach: float) -> Array:
-    """Weights [size, length] of pixels in the means of interpolations at positions [size, n]."""
-    weights = np.zeros((len(at), length))
-    share = ((at >= -reach) & (at <= length + reach)) / at.shape[1]
-    low = np.floor(at - 0.5)
-    far = at - 0.5 - low
-    for pixel, weight in ((low, 1 - far), (low + 1, far)):
-        index = pixel.clip(0, length - 1).astype(np.intp)
-        np.add.at(weights, (np.arange(len(at))[:, np.newaxis], index), weight * share)
-    return weights
-
-
-def _unpacked(planes: list[Array], packed: Packed) -> list[Array]:
-    """The planes Y and UV of packed bytes [height, width, 2] or [height, width / 2, 4]."""
-    rows, columns, depth = planes[0].shape
-    if len(planes) > 1 or depth not in (2, 4) or columns * depth % 4:
-        raise ValueError(
-            f"expected {packed} bytes [height, an even width, 2] or [height, width / 2, 4], found "
-            f"{[list(plane.shape) for plane in planes]}"
-        )
-    pairs = planes[0].reshape(rows, -1, 4)[..., BYTES[packed]]
-    return [pairs[..., :2].reshape(rows, -1, 1), pairs[..., 2:]]
-
-
-def _bilinear(plane: Array, at: Sequence[Array], picture: Size, siting: float) -> Array:
-    """Samples [height, width, channels] of a plane at columns and rows of the picture.
-
-    `siting` is one of `SITING`, for planes of less width than the picture.
-    """
-    rows, columns = plane.shape[:2]
-    across, down = -(-picture[1] // columns), -(-picture[0] // rows)
-    x, y = at[0] / across + siting * (across > 1) - 0.5, at[1] / down - 0.5
-    left, upper = np.floor(x).astype(np.intp), np.floor(y).astype(np.intp)
-    wx, wy = (x - left)[..., np.newaxis], (y - upper)[..., np.newaxis]
-    left, right = left.clip(0, columns - 1), (left + 1).clip(0, columns - 1)
-    upper, lower = upper.clip(0, rows - 1), (upper + 1).clip(0, rows - 1)
-    top = _real(plane[upper, left]) * (1 - wx) + _real(plane[upper, right]) * wx
-    bottom = _real(plane[lower, left]) * (1 - wx) + _real(plane[lower, right]) * wx
-    samples: Array = top * (1 - wy) + bottom * wy
-    return samples
-
-
-def _real(colors: Array) -> Array:
-    """Colors of 0 to 1."""
-    return colors / 255.0 if colors.dtype == np.uint8 else colors

@@ -1,13 +1,12 @@
-"""LiteRT 2's GPU accelerator: the library that LiteRT loads, and its callbacks.
+"""LiteRT 2's GPU accelerator: what it does to LiteRT, tried with ai-edge-litert 2.2 and 2.3.
 
-LiteRT's environment loads libLiteRtGpuAccelerator.so from its folder, and copies the structure at
-the symbol LiteRtAcceleratorImpl; see litert/c/internal/litert_accelerator_def.h. This module writes
-the library, an ELF file with nothing but that data, and fills it with Python callbacks.
-
-While it compiles, LiteRT creates a second environment, without a folder, which loads its own WebGPU
-accelerator: 17 MB that nothing uses, with instructions that processors before ARMv8.1 lack. The
-dynamic linker reuses a loaded library of the same DT_SONAME, so an empty one by that name is loaded
-first. Environments that name LiteRT's folder still load LiteRT's.
+- It writes the library that `Environment.create(runtime_path=...)` loads: LiteRT has no other way
+  to add an accelerator. It is an ELF file of nothing but data, filled with Python callbacks.
+- It reads a model's address from LiteRT's options for accelerators: no function returns it.
+- It wraps two functions of LiteRT's module, so that one thread at a time creates models: in LiteRT,
+  two would wait for each other forever.
+- It keeps LiteRT's own WebGPU accelerator from being loaded: 17 MB that nothing uses, with
+  instructions that processors before ARMv8.1 lack.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _SHORTS = ("struct_size", "major_version", "minor_version", "reserved")
 
 
 class _Definition(Structure):
-    """LiteRtAcceleratorDefV1."""
+    """LiteRtAcceleratorDefV1 of litert/c/internal/litert_accelerator_def.h."""
 
     _fields_ = (
         *((name, ctypes.c_uint16) for name in _SHORTS),
@@ -103,7 +102,10 @@ class Accelerator:
         _accelerators.append(self)
 
     def install(self, folder: Path) -> ctypes.CDLL:
-        """Write the library into a folder, which may be deleted once the environment exists."""
+        """Write the library into a folder, which may be deleted once the environment exists.
+
+        LiteRT copies the structure at the library's symbol.
+        """
         create_in_turn()
         _keep_webgpu_away()
         file = folder / LIBRARY
@@ -210,7 +212,12 @@ def _in_turn(lock: Lock, function: Callable[P, T]) -> Callable[P, T]:
 
 @cache
 def _keep_webgpu_away() -> None:
-    """Load an empty library named like LiteRT's WebGPU accelerator; see the module."""
+    """Load an empty library named like LiteRT's WebGPU accelerator.
+
+    While it compiles, LiteRT creates a second environment, without a folder, which loads its own.
+    The dynamic linker reuses a loaded library of the same DT_SONAME. Environments that name
+    LiteRT's folder still load LiteRT's.
+    """
     with TemporaryDirectory() as folder:
         file = Path(folder, WEBGPU_LIBRARY)
         file.write_bytes(data_library("nothing", 8, WEBGPU_LIBRARY))
@@ -223,11 +230,11 @@ def data_library(symbol: str, size: int, soname: str = "") -> bytes:
     It has one data segment, a DT_SONAME if `soname` is given, and the minimum that a dynamic linker
     needs; see the System V ABI. Raises LiteRtError on an unknown processor or with a 32-bit Python.
     """
-    machine, is_32_bit = _MACHINES.get(platform.machine()), sys.maxsize < 1 << 32
-    if machine is None or is_32_bit:
+    machine, bits = _MACHINES.get(platform.machine()), 64 if sys.maxsize >= 1 << 32 else 32
+    if machine is None or bits == 32:
         raise LiteRtError(
             f"LiteRT's accelerators need {' or '.join(_MACHINES)} and a 64-bit Python; found "
-            f"{platform.machine()}" + " with a 32-bit Python" * is_32_bit
+            f"{platform.machine()} with a {bits}-bit Python"
         )
     header, entry = 64, 56
     strings = b"\0" + symbol.encode() + b"\0" + soname.encode() + b"\0"

@@ -29,7 +29,8 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.texture import Sampler
 from gles_delegate.gl.upload import Pixels, PixelTexture
-from gles_delegate.image.transform import LUMA, SITING, Size, yuv_to_rgb
+from gles_delegate.image.colors import LUMA, SITING, yuv_to_rgb
+from gles_delegate.image.transform import Size
 from gles_delegate.live.frames import GpuFrame
 from gles_delegate.live.layers import Layer
 from gles_delegate.model.graph import Array

@@ -113,7 +113,7 @@ def reduction(
         over_channels=channels and prod(reduced_sizes) == 1,
     )  # fmt: skip
     if node.limits.profile.row_loops and not node.limits.profile.short_loops:
-        return dispatch.sized(*("REDUCED", "IN_CHANNELS")[: 1 + channels])
+        return dispatch.sized("REDUCED", *(("IN_CHANNELS",) if channels else ()))
     return dispatch
 
 

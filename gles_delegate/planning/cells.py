@@ -25,7 +25,7 @@ CELL: Pattern = ("ADD", KEPT, FIRST_CELL)
 LSTM_GATES = ("input", "forget", "new", "output")
 
 UPDATE: Pattern = ("LOGISTIC", "update")
-NEW: Pattern = ("MUL", ("SUB", "one", UPDATE), ("TANH", "new"))
+NEW: Pattern = ("MUL", ("SUB", 1.0, UPDATE), ("TANH", "new"))
 GRU_GATES = ("update", "reset", "of input")
 GRU: Pattern = ("ADD", ("MUL", UPDATE, "state"), NEW)
 GRU_OF_DIFFERENCE: Pattern = (
@@ -209,7 +209,9 @@ class CellReader:
     def __init__(
         self, body: Subgraph, read: Callable[[int], Tensor], shape: Callable[[int], Shape]
     ) -> None:
-        self._body, self._read, self._shape = body, read, shape
+        self._body = body
+        self._read = read
+        self._shape = shape
         self._batch = self._units = 0
 
     def cells(self, result: int) -> Iterator[Cell]:
@@ -219,11 +221,9 @@ class CellReader:
         for names in self._body.matches(LSTM, result, {}):
             for found in self._body.matches(CELL, names["cell"], names):
                 yield from self._lstms(result, found)
-        for found in self._body.matches(GRU, result, {}):
-            if self._is_filled(found["one"], 1):
+        for pattern in (GRU, GRU_OF_DIFFERENCE):
+            for found in self._body.matches(pattern, result, {}):
                 yield self._gru(result, found)
-        for found in self._body.matches(GRU_OF_DIFFERENCE, result, {}):
-            yield self._gru(result, found)
 
     def first(self, later: Cell) -> Cell | None:
         """The cell before, if its states are zeros, whose terms a converter leaves out.
@@ -243,7 +243,7 @@ class CellReader:
             for names in self._body.matches(RESET_SUM, found["new"], {}):
                 gates = [self._sum({**found, **names}[gate]) for gate in GRU_GATES]
                 x, scaled = self._input(gates, NO_STATE, (False,) * 3), self._sum(names["of state"])
-                if self._is_filled(found["state"], 0) and not scaled.products:
+                if self._body.is_filled(found["state"], 0.0) and not scaled.products:
                     return self._like(later, x, tuple(gates), scaled)
         return None
 
@@ -302,14 +302,6 @@ class CellReader:
         shape = self._shape(tensor)
         shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
         return shape if len(shape) == 2 else ()
-
-    def _is_filled(self, tensor: int, number: int) -> bool:
-        """Whether it is a constant that has only that number, and broadcasts like one number."""
-        if tensor < 0 or not self._body.graph.tensors[tensor].is_constant:
-            return False
-        one = self._body.graph.tensors[tensor]
-        is_like_one = one.dtype == "float32" and (len(one.shape) < 3 or not number)
-        return is_like_one and {*one.array().ravel().tolist()} == {number}
 
     def _input(self, sums: Sequence[Sum], state: int, with_state: Sequence[bool] = ()) -> int:
         """The input of a step: each gate adds one product of it, and one of the state.

@@ -93,10 +93,12 @@ class _Room:
     """The share of the device's limits that the members of a chain take."""
 
     def __init__(self, allocations: Mapping[Value, Allocation], limits: Limits) -> None:
-        self._allocations, self._limits = allocations, limits
+        self._allocations = allocations
+        self._limits = limits
         self._blocks: set[tuple[int, Kind]] = set()
         self._images: set[Const] = set()
-        self._passes, self._code = 0, 0
+        self._passes = 0
+        self._code = 0
 
     def takes(self, dispatch: Dispatch) -> bool:
         """Add the dispatch, if there is room."""

@@ -65,10 +65,13 @@ class _Tree:
     def __init__(
         self, last: Elementwise, makers: Mapping[Operand, Elementwise], scope: Scope
     ) -> None:
-        self._last, self._tensors, self._limits = last, scope.tensors, scope.limits
+        self._last = last
+        self._tensors = scope.tensors
+        self._limits = scope.limits
         self._makers: dict[Operand, Elementwise] = {}
         self._leaves: Counter[Operand] = Counter()
-        sizes, parts = (last.output.channels, last.output.pixels), [last]
+        sizes = (last.output.channels, last.output.pixels)
+        parts = [last]
         for part in parts:
             for read in part.operands:
                 maker = makers.get(read)

@@ -60,7 +60,8 @@ def fuse_elementwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]
 
 class _ElementwiseFusion:
     def __init__(self, dispatches: list[Dispatch], scope: Scope) -> None:
-        self._dispatches, self._scope = dispatches, scope
+        self._dispatches = dispatches
+        self._scope = scope
         self._writers: defaultdict[Operand, list[int]] = defaultdict(list)
         for i, dispatch in enumerate(dispatches):
             self._writers[dispatch.output].append(i)

@@ -85,7 +85,8 @@ class _Placement:
         self.copied = {i: c for i, d in enumerate(dispatches) if (c := _copied(d)) is not None}
         self.places: dict[Value, Place] = {}
         computed = {d.output for d in dispatches}
-        self._movable, self._hosts = computed - kept, computed - no_hosts
+        self._movable = computed - kept
+        self._hosts = computed - no_hosts
         self._joined = self._hosts - {d.output for d in dispatches if not d.partial}
         self._writers = Counter(d.output for d in dispatches)
         self._last_writers = {d.output: i for i, d in enumerate(dispatches)}

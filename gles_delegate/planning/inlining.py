@@ -58,7 +58,8 @@ class Inliner:
 
     def __init__(self, graph: Graph, tensors: list[Tensor]) -> None:
         _check_order(graph)
-        self._graph, self._subgraphs = graph, graph.subgraphs
+        self._graph = graph
+        self._subgraphs = graph.subgraphs
         self._tensors = tensors
         self._checked: set[int] = set()
         self._constants: dict[tuple[int, int], int] = {}

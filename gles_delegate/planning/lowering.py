@@ -115,10 +115,14 @@ class _Lowerer:
                 f"damaged model: its input, tensor {constants[0]}, has the data of a constant; "
                 "expected none"
             )
-        self._limits, self._quantized = limits, quantized
+        self._limits = limits
+        self._quantized = quantized
         self._examples = {*values}  # and constants that depend on these
-        self._only, self._choices, self._values = only, choices, values
-        self._own, self._nodes = graph.nodes, list(graph.nodes)
+        self._only = only
+        self._choices = choices
+        self._values = values
+        self._own = graph.nodes
+        self._nodes = list(graph.nodes)
         real = with_lists(graph)
         self._tensors = list(real.tensors)
         self._inliner = Inliner(real, self._tensors)
@@ -246,15 +250,14 @@ class _Lowerer:
 
     def _require_constants(self, view: ops.NodeView) -> None:
         """Raise `RunTimeParameter` if inputs must be constant whose lowering does not say so."""
-        op, inputs = op_of(view.op), view.inputs
-        late = [i for i, t in enumerate(inputs) if not self._tensors[t].is_constant]
-        if op.is_planned:
+        late = [i for i, t in enumerate(view.inputs) if not self._tensors[t].is_constant]
+        if op_of(view.op).is_planned:
             if not late:
                 require_foldable(view)
             raise ops.RunTimeParameter("its numbers are computed at run time", *late)
-        sizing = [i for i in op.sized_by if i < len(inputs)]
+        sizing = _sizing(view.node)
         late = [i for i in late if i in sizing]
-        if late and not self._examples.isdisjoint(inputs[i] for i in sizing):
+        if late and not self._examples.isdisjoint(sizing.values()):
             raise ops.RunTimeParameter("its sizes are computed at run time", *late)
 
     def _with_variable(self, view: ops.NodeView) -> ops.NodeView:
@@ -289,11 +292,10 @@ class _Lowerer:
 
         They depend on data, or on sizes of its inputs that are not those in the file.
         """
-        sizing = [node.inputs[i] for i in op_of(node.op).sized_by if i < len(node.inputs)]
         return (
             isinstance(error, ops.RunTimeParameter)
             or not self._examples.isdisjoint(node.inputs)
-            or any(not self._tensors[i].is_constant for i in sizing)
+            or any(not self._tensors[i].is_constant for i in _sizing(node).values())
             or (self._only is None and any(self._is_resized(i) for i in node.inputs if i >= 0))
         )
 
@@ -315,7 +317,8 @@ class Lowerings:
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
-        self.graph, self._quantized = graph, quantized
+        self.graph = graph
+        self._quantized = quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
         self.default = first = self.lower({})
         while examples := _examples(self.default):
@@ -398,6 +401,11 @@ def _example(lowered: Lowered, index: int) -> Array:
     stored = lowered.graph.tensors[node.outputs[0]].shape
     example = make(lowered.shapes[node.inputs[0]], ones.size, stored)
     return np.array(example, ones.dtype) if len(example) == ones.size else ones
+
+
+def _sizing(node: Node) -> dict[int, int]:
+    """The inputs whose values decide the shapes of a node's outputs: tensors by position."""
+    return {i: node.inputs[i] for i in op_of(node.op).sized_by if i < len(node.inputs)}
 
 
 def _with_scaled_biases(view: ops.NodeView, tensors: list[Tensor]) -> ops.NodeView:

@@ -11,8 +11,8 @@ from gles_delegate.model.graph import Array, Graph, Node
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.registry import op_of
 
-Pattern: TypeAlias = "str | tuple[Pattern, ...]"
-"""A name, which stands for any tensor, or an op with patterns of its inputs."""
+Pattern: TypeAlias = "str | float | tuple[Pattern, ...]"
+"""A name of any tensor, a number (see `is_filled`), or an op with patterns of its inputs."""
 
 JOIN, PARTS = "PACK", "UNPACK"
 COMMUTATIVE = ("ADD", "MUL")
@@ -65,6 +65,10 @@ class Subgraph:
             if bound.get(pattern, tensor) == tensor:
                 yield {**bound, pattern: tensor}
             return
+        if isinstance(pattern, int | float):
+            if self.is_filled(tensor, pattern):
+                yield bound
+            return
         op, *inputs = pattern
         node = self.maker(tensor, str(op))
         if node is None or len(node.inputs) != len(inputs):
@@ -88,6 +92,15 @@ class Subgraph:
             return None
         array = self.graph.tensors[tensor].array()
         return array if array.dtype.kind == "i" else None
+
+    def is_filled(self, tensor: int, number: float) -> bool:
+        """Whether it is a constant, of float32 for a float, that broadcasts like that number."""
+        if tensor < 0 or not self.graph.tensors[tensor].is_constant:
+            return False
+        array = self.graph.tensors[tensor].array()
+        is_like_one = array.ndim < 3 or not number
+        is_of_type = array.dtype.kind == "i" if isinstance(number, int) else array.dtype == "f4"
+        return is_like_one and is_of_type and {*array.ravel().tolist()} == {number}
 
     def counted(self, tensor: int) -> Index | None:
         """An integer that is a constant, or a loop variable, to which ADD may add a constant."""
@@ -139,13 +152,6 @@ class Subgraph:
         one = [1] if node.op == "RESHAPE" else [0]
         index = self.counted(node.inputs[0]) if shape.ravel().tolist() == one else None
         return [index] if index else None
-
-    def element(self, tensor: int) -> int | None:
-        """The tensor to which a node adds a first dimension."""
-        node = self.maker(tensor, "EXPAND_DIMS")
-        axis = self.array(node.inputs[1]) if node else None
-        is_first = axis is not None and axis.ravel().tolist() == [0]
-        return node.inputs[0] if node and is_first else None
 
     def channels(self, tensor: int) -> tuple[int, int, int | None] | None:
         """The matrix of which a STRIDED_SLICE takes columns, the first one, and the end."""

@@ -135,9 +135,11 @@ class Plan(Ends):
     def __str__(self) -> str:
         lines: list[str] = []
         for group in self.groups:
-            in_chain = len(group) > 1
-            lines += [f"one work group computes {len(group)} in turn:"] * in_chain
-            lines += [f"{'  ' * in_chain}{d}  -> {self.allocations[d.output]}" for d in group]
+            indent = ""
+            if len(group) > 1:
+                lines.append(f"one work group computes {len(group)} in turn:")
+                indent = "  "
+            lines += [f"{indent}{d}  -> {self.allocations[d.output]}" for d in group]
         return "\n".join([*lines, f"{len(self.buffers)} buffers, {sum(self.buffers)} bytes"])
 
 

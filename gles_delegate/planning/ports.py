@@ -9,16 +9,9 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
+from gles_delegate.image.colors import BYTES, LUMA, RANGES, SITING
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import (
-    BYTES,
-    EDGE,
-    LUMA,
-    MOST_SAMPLES,
-    RANGES,
-    SITING,
-    ImageTransform,
-)
+from gles_delegate.image.transform import EDGE, MOST_SAMPLES, ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor

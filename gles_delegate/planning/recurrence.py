@@ -21,6 +21,12 @@ from gles_delegate.planning.cells import NO_CELL, Cell, CellReader, Surroundings
 from gles_delegate.planning.folding import folded
 from gles_delegate.planning.patterns import Index, Subgraph
 
+SET_ITEM = (SET, "list", "at", "item")
+ELEMENT = ("EXPAND_DIMS", "item", 0)
+UPDATED = ("DYNAMIC_UPDATE_SLICE", "list", ELEMENT, "start")
+BEFORE, AFTER = ("SLICE", "list", "begin", "size"), ("SLICE", "list", "next", "rest")
+JOINED = ("CONCATENATION", BEFORE, ELEMENT, AFTER)
+
 MOST_TESTS = 4
 """Most comparisons in the condition of a loop."""
 
@@ -29,7 +35,8 @@ class CountedLoop:
     """A WHILE that runs a constant number of turns; raises `Unsupported` if it does not."""
 
     def __init__(self, node: Node, around: Surroundings) -> None:
-        self._node, self._around = node, around
+        self._node = node
+        self._around = around
         condition, body = node.subgraphs
         self._condition = Subgraph(around.subgraphs[condition])
         self._body = Subgraph(around.subgraphs[body])
@@ -125,35 +132,30 @@ class CountedLoop:
         inner = cast.inputs[0] if cast else output
         if len({body.graph.tensors[i].dtype for i in (inner, output, before)}) > 1:
             return None
-        if setter := body.maker(inner, SET):
-            at = body.counted(setter.inputs[1])
-            return (at, setter.inputs[2]) if at and setter.inputs[0] == before else None
-        update = body.maker(inner, "DYNAMIC_UPDATE_SLICE")
-        if update:
-            item, start = body.element(update.inputs[1]), body.vector(update.inputs[2])
-            is_whole = start is not None and start[1:] == [Index(None, 0)] * (len(start) - 1)
-            known = start and is_whole and update.inputs[0] == before and item is not None
-            return (start[0], item) if start and known and item is not None else None
-        return self._joined(inner, before)
+        bound = {"list": before}
+        for names in body.matches(SET_ITEM, inner, bound):
+            at = body.counted(names["at"])
+            return (at, names["item"]) if at else None
+        for names in body.matches(UPDATED, inner, bound):
+            start = body.vector(names["start"]) or []
+            is_whole = start[1:] == [Index(None, 0)] * (len(start) - 1)
+            return (start[0], names["item"]) if start and is_whole else None
+        for names in body.matches(JOINED, inner, bound):
+            return self._joined(inner, names)
+        return None
 
-    def _joined(self, output: int, before: int) -> tuple[Index, int] | None:
+    def _joined(self, output: int, names: Mapping[str, int]) -> tuple[Index, int] | None:
         """The same for a list that is cut and joined with the new element."""
-        body = self._body
-        join = body.maker(output, "CONCATENATION")
-        if join is None or len(join.inputs) != 3 or not body.axis_zero(join):
+        join = self._body.maker(output, "CONCATENATION")
+        ends = tuple(self._body.vector(names[end]) for end in ("begin", "size", "next", "rest"))
+        size = ends[1]
+        if not size or join is None or not self._body.axis_zero(join):
             return None
-        left, right = (body.maker(join.inputs[i], "SLICE") for i in (0, 2))
-        item = body.element(join.inputs[1])
-        if item is None or not left or not right or {left.inputs[0], right.inputs[0]} != {before}:
-            return None
-        begin, size, first, rest = map(body.vector, (*left.inputs[1:], *right.inputs[1:]))
-        if not size:
-            return None
-        at, more = size[0], len(size) - 1
+        at, zeros = size[0], [Index(None, 0)] * (len(size) - 1)
+        all_of_it = [Index(None, -1)] * len(size)
         next_one = Index(at.variable, at.number + 1)
-        zeros, all_of_it = [Index(None, 0)] * more, [Index(None, -1)] * (more + 1)
         wanted = ([Index(None, 0), *zeros], [at, *all_of_it[1:]], [next_one, *zeros], all_of_it)
-        return (at, item) if wanted == (begin, size, first, rest) else None
+        return (at, names["item"]) if wanted == ends else None
 
 
 class RecurrentLoop(CountedLoop):

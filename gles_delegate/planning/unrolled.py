@@ -87,7 +87,8 @@ class UnrolledLayers:
     """Finds the layers of a graph; their nodes have to be lowered, and may be unsupported."""
 
     def __init__(self, graph: Graph, around: Surroundings) -> None:
-        self._graph, self._around = graph, around
+        self._graph = graph
+        self._around = around
         self._body = Subgraph(graph)
         self._reader = CellReader(self._body, self._constant, self._shape)
         self._readers: dict[int, list[Node]] = {}

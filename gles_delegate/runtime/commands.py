@@ -104,7 +104,8 @@ class _Hazards:
 
     def __init__(self, allocations: Mapping[Value, Allocation]) -> None:
         self._allocations = allocations
-        self._written, self._read = Extents(), Extents()
+        self._written = Extents()
+        self._read = Extents()
 
     def found(self, group: Sequence[Dispatch]) -> bool:
         """Add what a dispatch, or a chain, reads and writes; whether it needs a barrier before."""

@@ -55,7 +55,8 @@ class Constants:
     """
 
     def __init__(self, gpu: GpuContext) -> None:
-        self._gpu, self._pool = gpu, gpu.pool
+        self._gpu = gpu
+        self._pool = gpu.pool
         self._with_images = gpu.limits.has_images
         self._shared: dict[Hashable, _SharedConstant] = {}
         self._keys: dict[int, Hashable] = {}

@@ -35,11 +35,15 @@ class Delegation:
     def __init__(
         self, graph: Graph, context: SegmentContext, partition: Partition, keep: bool = False
     ) -> None:
-        self.graph, self.thread = graph, context.thread
+        self.graph = graph
+        self.thread = context.thread
         self.bindings = context.bindings
-        self._context, self._partition, self._keep = context, partition, keep
+        self._context = context
+        self._partition = partition
+        self._keep = keep
         default = context.lowerings.default
-        self._reasons, self._deciding = default.reasons, context.lowerings.deciding
+        self._reasons = default.reasons
+        self._deciding = context.lowerings.deciding
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
 
@@ -96,7 +100,7 @@ class Delegation:
                 self.thread.run(segment.release)
             self._segments.remove(segment)
 
-    def rebind(self, index: int, binding: Binding | None) -> None:
+    def bind(self, index: int, binding: Binding | None) -> None:
         """Bind a buffer or textures to an input or output; None unbinds it.
 
         After an error, every segment runs with the old binding. Binding the same textures with
@@ -117,13 +121,13 @@ class Delegation:
             self.require_bindable(index)
             bindings[index] = binding
 
-        def rebind() -> None:
+        def bind() -> None:
             # Check and create everything before changing anything.
             prepared = self.prepared
             resolved = [segment.resolve_with(index, binding) for segment in prepared]
             with ExitStack() as undo:
                 commits = [
-                    segment.rebind(ports, resources, undo)
+                    segment.replan(ports, resources, undo)
                     for segment, (ports, resources) in zip(prepared, resolved, strict=True)
                 ]
                 undo.pop_all()
@@ -131,7 +135,7 @@ class Delegation:
             self.bindings.update(bindings)
             in_any_case(commits)
 
-        self.thread.run(rebind)
+        self.thread.run(bind)
 
     @property
     def prepared(self) -> list[Segment]:

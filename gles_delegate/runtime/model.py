@@ -51,7 +51,8 @@ class BoundModel:
         progress: Progress | None = None,
         keep: bool = False,
     ) -> None:
-        self.thread, gpu = thread, thread.gpu
+        self.thread = thread
+        gpu = thread.gpu
         first, final = _tiers(thread, options)
         lowerings = _lowerings(graph, first, options, keep)
         partitions = choose_partitions(
@@ -65,7 +66,7 @@ class BoundModel:
         self._shared = Shared(
             gpu, Constants(gpu), Programs(gpu), _store(graph, thread, options, halves[0]), progress
         )
-        self._upgrades = Upgrades(self._shared) if final else None
+        self._upgrades = Upgrades(self._shared)
         self.subgraphs: dict[int, Delegation] = {}
         for each, partition, half in zip(lowerings, partitions, halves, strict=True):
             is_first = not self.subgraphs
@@ -76,9 +77,9 @@ class BoundModel:
                 bindings=bindings if is_first and bindings is not None else {},
                 variables=self._variables,
                 shared=self._shared,
+                upgrades=self._upgrades,
                 limits=first,
                 final_limits=final,
-                upgrades=self._upgrades,
                 tuner=Tuner(each, self._shared, half) if _is_tuned(options) else None,
             )
             index = each.graph.index
@@ -136,8 +137,7 @@ class BoundModel:
 
     def stop(self) -> None:
         """Stop what compiles in the background."""
-        if self._upgrades is not None:
-            self._upgrades.stop()
+        self._upgrades.stop()
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""

@@ -53,7 +53,8 @@ class Programs:
     """
 
     def __init__(self, gpu: GpuContext, unused: int = 256) -> None:
-        self._gpu, self._pool = gpu, gpu.pool
+        self._gpu = gpu
+        self._pool = gpu.pool
         self._unused = unused
         self._shared: dict[str, _SharedProgram] = {}
 

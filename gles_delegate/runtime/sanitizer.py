@@ -185,7 +185,8 @@ class _Extent:
     """
 
     def __init__(self, buffer: int, begin: int, end: int) -> None:
-        self.buffer, self.begin = buffer, begin
+        self.buffer = buffer
+        self.begin = begin
         self.words = slice(begin // _WORD, end // _WORD)
         shape = 5, (end - begin) // _WORD
         self.reads, self.kept, self.written, self.must, self.padding = np.zeros(shape, np.bool_)

@@ -5,34 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from gles_delegate.closing import in_any_case
 from gles_delegate.dispatch import Shape
 from gles_delegate.errors import DelegateError
-from gles_delegate.gl.sync import Fence, delete_fence, wait_on_gpu
+from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
-from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.ports import Edge, Port
-from gles_delegate.planning.resizing import Resizing
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
+from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
+from gles_delegate.runtime.takeover import Takeover
 from gles_delegate.runtime.tuning import Tuner
-from gles_delegate.runtime.upgrade import Upgrade, Upgrades
+from gles_delegate.runtime.turns import Turns
+from gles_delegate.runtime.upgrade import Upgrades
 from gles_delegate.runtime.variables import Variables
-
-_TWICE, _OFTEN = 2, 20
-"""Runs after which faster programs are compiled, and after which chains alone are."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class SegmentContext:
         half: Whether tensors are stored as float16.
         bindings: Bound buffers and textures by tensor index; they may change later.
         limits: The limits that its first session is planned for.
-        upgrades: Build the sessions for `final_limits`; None: the first session stays.
+        final_limits: The limits of its later sessions; None: the same.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
     """
 
@@ -53,9 +49,9 @@ class SegmentContext:
     bindings: dict[int, Binding]
     variables: Variables
     shared: Shared
+    upgrades: Upgrades
     limits: Limits
     final_limits: Limits | None = None
-    upgrades: Upgrades | None = None
     tuner: Tuner | None = None
 
 
@@ -70,22 +66,19 @@ class Segment:
         self._context = context
         self._thread = context.thread
         self._nodes = nodes
+        self._planner = Planner(
+            context.lowerings, nodes, context.limits, context.half, context.tuner
+        )
+        self._takeover = Takeover(
+            context.thread, context.upgrades, self._planner, context.final_limits
+        )
+        self._turns = Turns(context.thread)
         self._session: Session | None = None
         self._lowered: Lowered | None = None
         self._ports: Mapping[int, Port] = {}
         self._constants: dict[int, Array] = {}
         self._names: set[str] = set()
-        self._lowerings, self._limits = context.lowerings, context.limits
-        self._resizing = Resizing()
-        self._upgrade: Upgrade | None = None
-        self._final: _Final | None = None
-        self._is_settled = False
-        self._runs, self._upgrade_at, self._tried_at = 0, _TWICE, 0
-        self._staged: dict[int, Session] = {}  # by turn
-        self._retired: list[Session] = []
-        self._invocations: list[Invocation] = []
         self._bound_again: dict[int, TextureBinding] = {}  # since the last run
-        self._started = 0
         self.computed = {t for index in nodes for t in context.lowerings.graph.nodes[index].outputs}
 
     @property
@@ -120,7 +113,7 @@ class Segment:
     @property
     def is_final(self) -> bool:
         """Whether no faster programs are to come."""
-        return self._context.upgrades is None or self._is_settled
+        return self._takeover.is_settled
 
     @property
     def session(self) -> Session:
@@ -150,11 +143,10 @@ class Segment:
         shapes for example values. Raises `UnsupportedModelError` if a node cannot run with these,
         and `ValueError` if a binding does not fit its tensor's shape.
         """
-        lowerings = self._lowerings
         if self.deciding and values is None:
             self._thread.run(self.release)
-            return {**lowerings.default.shapes, **shapes}
-        lowered = lowerings.at(shapes, self._nodes, values)
+            return {**self._context.lowerings.default.shapes, **shapes}
+        lowered = self._planner.lower(shapes, values)
         self._thread.run(lambda: self._replace_session(lowered))
         return lowered.shapes
 
@@ -177,20 +169,13 @@ class Segment:
 
     def submit(self, inputs: Mapping[int, Array], wait_for: Fence | int | None) -> Invocation:
         """Start a run, on arrays as for `invoke`, after a fence; see `Interpreter.invoke_async`."""
-        thread, number = self._thread, self._started + 1
-        self._started = number
+        thread, number = self._thread, self._turns.next()
 
         def submit() -> Invocation:
-            self._invocations = [i for i in self._invocations if not i.done()]
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
-            session = self._staged[number % 2] = self._run_session(inputs)
-            session.stage(number % 2)
-            invocation = Invocation(
-                thread.gpu.gl, thread.run, lambda i: self._read_staged(number, i)
-            )
-            self._invocations.append(invocation)
-            return invocation
+            session = self._run_session(inputs)
+            return self._turns.stage(number, session, lambda i: self._read_staged(number, i))
 
         if not thread.is_own:
             return thread.run(submit)
@@ -258,22 +243,24 @@ class Segment:
                 changes = [w.change() for w in self.session.resources[index].watches]
             if any(changes):
                 with ExitStack() as undo:
-                    commit = self.rebind(*self.resolve_with(index, binding), undo)
+                    commit = self.replan(*self.resolve_with(index, binding), undo)
                     undo.pop_all()
                 commit()
 
-    def rebind(
+    def replan(
         self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack
     ) -> Callable[[], None]:
-        """Prepare for what `resolve` returned; inside the guard. See `Session.rebind`."""
+        """Make a new session if the ports are others, else record; inside the guard.
+
+        Takes what `resolve` returned. See `Session.record` for `undo` and the result.
+        """
         session = self.session
         if ports == self._ports:
-            return session.rebind(resources, undo)
+            return session.record(resources, undo)
         replacement = self._new_session(self._require_lowered(), ports, resources)
         undo.callback(self._thread.disown, replacement)
         undo.callback(replacement.release)
-        replacement.restore_variables(session.save_variables())
-        replacement.runs, replacement.random_words = session.runs, session.random_words
+        replacement.continue_from(session)
 
         def commit() -> None:
             try:
@@ -311,21 +298,13 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        deletions: list[Callable[[], None]]
-        deletions = [partial(delete_fence, each) for each in self._invocations]
-        self._stop_upgrades()
-        built = None
-        if self._upgrade is not None:
-            built = self._upgrade.built
-            deletions.append(self._upgrade.release)
-        for session in (*self._retired, self._session, built):
-            if session is not None:
-                self._thread.disown(session)
-                deletions.append(session.release)
-        self._invocations, self._session, self._upgrade = [], None, None
-        self._staged, self._retired = {}, []
-        self._started += 2  # earlier runs can no longer be read
-        in_any_case(deletions)
+        self._takeover.stop()
+        releases = [self._turns.release, self._takeover.release]
+        session, self._session = self._session, None
+        if session is not None:
+            self._thread.disown(session)
+            releases.append(session.release)
+        in_any_case(releases)
 
     def _run(self, inputs: Mapping[int, Array], outputs: Mapping[int, Array]) -> Session:
         session = self._run_session(inputs)
@@ -341,113 +320,33 @@ class Segment:
         variables = self._context.variables
         if self._names:
             variables.require(self._names & self._require_lowered().uses.read_first)
-        self._release_retired()
+        self._takeover.free_retired(self._turns.sessions)
         self._bind_again()
-        session = self._upgraded() or self.session
+        present = self.session
+        session = self._takeover.step(present, self._require_lowered(), self._ports) or present
         session.run(inputs)
-        if session is not self._session:
+        if session is not present:
             self._adopt(session)
         variables.mark(self._names)
         return session
 
-    def _upgraded(self) -> Session | None:
-        """The session of the final programs, if it is ready to take over from the present one."""
-        upgrades, present = self._context.upgrades, self.session
-        if upgrades is None or self._is_settled:
-            return None
-        self._runs += 1
-        if self._upgrade is None and self._runs >= self._upgrade_at:
-            arguments = self._require_lowered(), self._ports, present.resources
-            self._tried_at = self._upgrade_at
-            self._upgrade = upgrades.start(partial(self._build_final, *arguments))
-            self._is_settled = self._upgrade is None
-        if self._upgrade is None:
-            return None
-        session = self._upgrade.step()
-        if session is None:
-            if self._upgrade.is_in_vain:
-                waits = self._upgrade.was_stopped or self._tried_at < self._upgrade_at
-                self._is_settled, self._upgrade = not waits, None
-            return None
-        if session.resources is not present.resources:
-            with ExitStack() as undo:
-                session.rebind(present.resources, undo)()
-                undo.pop_all()
-        session.restore_variables(present.save_variables())
-        session.runs, session.random_words = present.runs, present.random_words
-        return session
-
-    def _build_final(
-        self,
-        lowered: Lowered,
-        ports: Mapping[int, Port],
-        resources: Mapping[int, Resource],
-        upgrade: Upgrade,
-    ) -> Session | None:
-        """The session for the final limits, or None if it is the same; on the upgrade's thread."""
-        context = self._context
-        assert context.final_limits is not None
-        lowerings = context.lowerings.with_limits(context.final_limits)
-        upgrade.check()
-        lowered = lowerings.at(lowered.shapes, self._nodes, lowered.values)
-        final = _Final(lowerings, lowered, Resizing())
-        plan = self._plan(lowered, ports, context.final_limits, final.resizing)
-        upgrade.check()
-        if plan.dispatches == self.session.plan.dispatches:
-            if not plan.chains:
-                return None
-            if self._upgrade_at < _OFTEN:
-                self._upgrade_at = _OFTEN
-                return None
-        session = Session(plan, lowered.graph, upgrade.shared, resources)
-        self._final = final
-        return session
-
     def _adopt(self, session: Session) -> None:
         """Continue with the final session, which has just run."""
-        assert self._final is not None
         self._thread.own(session)
-        self._retired.append(self.session)
-        self._session, self._upgrade, self._is_settled = session, None, True
-        self._lowerings, self._lowered, self._resizing = self._final
-        self._limits = self._context.final_limits or self._limits
-        self._release_retired()
-
-    def _release_retired(self) -> None:
-        """Release earlier sessions, unless results of the last two asynchronous runs are theirs.
-
-        They stay while a thread uses what the delegate's sessions share.
-        """
-        upgrades = self._context.upgrades
-        if upgrades is not None:
-            upgrades.free_left()
-        if not self._retired or upgrades is None or not upgrades.lock.acquire(blocking=False):
-            return
-        try:
-            for session in [s for s in self._retired if s not in self._staged.values()]:
-                self._retired.remove(session)
-                self._thread.disown(session)
-                session.release()
-        finally:
-            upgrades.lock.release()
-
-    def _stop_upgrades(self) -> None:
-        """Before this thread uses what the delegate's sessions share."""
-        if self._context.upgrades is not None:
-            self._context.upgrades.stop()
-            self._context.upgrades.free_left()
+        self._planner, self._lowered = self._takeover.finish(self.session)
+        self._session = session
+        self._takeover.free_retired(self._turns.sessions)
 
     def _read_staged(self, number: int, index: int) -> Array:
         if index in self._constants:
             return np.array(self._constants[index])
-        if index not in self.outputs or number < self._started - 1:
+        if index not in self.outputs or not self._turns.has(number):
             raise ValueError(
                 f"cannot read tensor {index} of this run: expected one of {list(self.outputs)} "
                 "that is not bound, of the last two runs"
             )
         array = self._empty(index)
-        session = self._staged[number % 2]
-        self._thread.run(lambda: session.read_staged(number % 2, index, array))
+        self._turns.read(number, index, array)
         return array
 
     def _empty(self, index: int) -> Array:
@@ -478,29 +377,8 @@ class Segment:
     def _new_session(
         self, lowered: Lowered, ports: Mapping[int, Port], resources: Mapping[int, Resource]
     ) -> Session:
-        self._stop_upgrades()
-        context = self._context
-        if context.tuner is not None:
-            lowered = context.tuner.tuned(lowered, self._nodes)
-        plan = self._plan(lowered, ports, self._limits, self._resizing)
-        session = Session(plan, lowered.graph, context.shared, resources)
+        self._takeover.stop()
+        plan = self._planner.plan(lowered, ports)
+        session = Session(plan, lowered.graph, self._context.shared, resources)
         self._thread.own(session)
         return session
-
-    def _plan(
-        self, lowered: Lowered, ports: Mapping[int, Port], limits: Limits, resizing: Resizing
-    ) -> Plan:
-        plan = make_plan(lowered, self._nodes, limits, self._context.half, ports)
-        if resizing.is_new:  # later plans share the programs of earlier ones
-            plan = plan.chained(limits)
-        if self._context.tuner is None and limits.size_uniforms:
-            plan = resizing.generalized(plan, limits.profile.shared_texels)
-        return plan
-
-
-class _Final(NamedTuple):
-    """The parts of the session of the final programs."""
-
-    lowerings: Lowerings
-    lowered: Lowered
-    resizing: Resizing

@@ -47,7 +47,8 @@ class Session:
         shared: Shared,
         resources: Mapping[int, Resource] | None = None,
     ) -> None:
-        self.runs, self.random_words = 0, np.frombuffer(os.urandom(8), np.uint32)
+        self.runs = 0
+        self.random_words = np.frombuffer(os.urandom(8), np.uint32)
         gpu = shared.gpu
         shared = self._shared = replace(shared)  # later sessions may have others
         self._plan = plan
@@ -65,9 +66,7 @@ class Session:
         groups = names if gpu.driver.debug_groups else None
         self._recorder = Recorder(plan, gpu, sources, programs, groups)
         with on_error(self.release):
-            with ExitStack() as undo:
-                self.rebind(resources or {}, undo)()
-                undo.pop_all()
+            self.use(resources or {})
             self.states = tuple(index for index in self.inputs if index in plan.outputs)
             self._label(programs, names)
             self._compile()
@@ -109,8 +108,14 @@ class Session:
             gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
             no_groups.release()
 
-    def rebind(self, resources: Mapping[int, Resource], undo: ExitStack) -> Callable[[], None]:
-        """Prepare for other bound buffers and textures, whose ports must be the same.
+    def use(self, resources: Mapping[int, Resource]) -> None:
+        """Switch to other bound buffers and textures, whose ports must be the same."""
+        with ExitStack() as undo:
+            self.record(resources, undo)()
+            undo.pop_all()
+
+    def record(self, resources: Mapping[int, Resource], undo: ExitStack) -> Callable[[], None]:
+        """Record the commands of a run with other buffers and textures; see `use`.
 
         Returns a function that switches to them from the next run on, and allocates no GPU memory.
         Closing `undo` frees the new objects. After an OutOfGpuMemoryError nothing has changed.
@@ -258,19 +263,15 @@ class Session:
         if value is not None:
             self._buffers.upload(value, array)
 
-    def save_variables(self) -> dict[int, Array]:
-        """The variables, for `restore_variables` of a session that takes over."""
-        saved: dict[int, Array] = {}
-        for index in self.variables:
-            value = self._plan.variables[index]
-            saved[index] = np.empty(value.nbytes, np.uint8)
-            self._buffers.download(value, saved[index])
-        return saved
-
-    def restore_variables(self, saved: Mapping[int, Array]) -> None:
-        """Continue with the variables that another session of the same shapes saved."""
-        for index, array in saved.items():
-            self._buffers.upload(self._plan.variables[index], array)
+    def continue_from(self, other: Session) -> None:
+        """Take over the state of another session of the same shapes: variables, random numbers."""
+        for index in other.variables:
+            value = other._plan.variables[index]
+            saved = np.empty(value.nbytes, np.uint8)
+            other._buffers.download(value, saved)
+            self._buffers.upload(self._plan.variables[index], saved)
+        self.runs = other.runs
+        self.random_words = other.random_words
 
     def release(self) -> None:
         self._shared.handover.free(self._free)

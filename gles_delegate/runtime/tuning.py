@@ -32,7 +32,9 @@ class Tuner:
     """Tunes a model, once for each set of input shapes."""
 
     def __init__(self, lowerings: Lowerings, shared: Shared, half: bool) -> None:
-        self._lowerings, self._shared, self._half = lowerings, shared, half
+        self._lowerings = lowerings
+        self._shared = shared
+        self._half = half
         self._choices: dict[str, Choices] = {}
 
     def tuned(self, lowered: Lowered, nodes: Sequence[int]) -> Lowered:

@@ -95,7 +95,8 @@ class Upgrade:
         self._is_stopped = False
         self.built: Session | None = None
         self._warming: Generator[None, None, None] | None = None
-        self._compiled, self._reported = (0, 0), (0, 0)
+        self._compiled = (0, 0)
+        self._reported = (0, 0)
         self._thread = Thread(self._work, "gles_delegate upgrade", (build, shared.gpu))
         _every.add(self)
         upgrades.active.add(self)

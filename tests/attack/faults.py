@@ -33,7 +33,7 @@ from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import MAX_TEXTURES
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EglBinding, EglError, libegl
-from gles_delegate.runtime import segment, upgrade
+from gles_delegate.runtime import takeover, upgrade
 from gles_delegate.runtime.upgrade import Build, Upgrade, Upgrades
 from tests.attack.workers import Outcome
 from tests.gl.test_delegate import desktop_app, es_app, stir
@@ -136,7 +136,7 @@ class Calls:
 
         # Calls of other threads come in no order.
         replace(Upgrades, "start", start_and_wait)
-        replace(segment, "_OFTEN", 2)
+        replace(takeover, "_OFTEN", 2)
         replace(upgrade, "_BUDGET", 60.0)
         replace(llvmpipe, "_PATIENCE", 60.0)
         return self

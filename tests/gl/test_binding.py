@@ -20,7 +20,7 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.model.reader import read_model
 from gles_delegate.profiles import Profile
-from gles_delegate.runtime import buffers, segment
+from gles_delegate.runtime import buffers, planner, segment
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.segment import Segment
@@ -631,7 +631,7 @@ def test_another_picture_or_region_needs_no_new_plan(
     interpreter = app.interpreter(negated((1, 5, 6, 3)))
     bind = app.delegate.bind_texture_to_tensor
     bind(0, app.texture(PICTURE), transform=gd.ImageTransform())
-    monkeypatch.setattr(segment, "make_plan", lambda *_: pytest.fail("a new plan"))
+    monkeypatch.setattr(planner, "make_plan", lambda *_: pytest.fail("a new plan"))
     wide = RNG.integers(0, 256, (9, 70, 3), np.uint8)
     transform = gd.ImageTransform(roi=(1, 2, 30, 5), mean=3, std=9, padding=4, rotation=5)
     bind(0, app.texture(wide), transform=transform)

@@ -41,10 +41,10 @@ def use(is_first: bool) -> None:
     if is_first:
         patch_all()
     import gles_delegate as gd
-    from gles_delegate.runtime import segment
+    from gles_delegate.runtime import takeover
     from tests.support.small import allocated, check
 
-    segment._OFTEN = 2  # runs until programs are compiled in the background
+    takeover._OFTEN = 2  # runs until programs are compiled in the background
     if not is_first:
         patch_all()
     for own_thread in (False, True):

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gles_delegate import ImageOutput, ImageTransform
+from gles_delegate.image.sampling import colors_at
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 256, (30, 44, 3), np.uint8)
@@ -55,7 +56,7 @@ def test_means_by_rows_and_columns_are_those_of_all_points(options: dict[str, An
     matrix = transform.affine(picture.shape[:2], size)
     along, across = transform.samples(picture.shape[:2], size)
     points = [
-        transform._sampled([picture], matrix, size, np.array([x, y]))
+        colors_at(np.array([x, y]), [picture], size, matrix, transform)
         for y in (np.arange(across) + 0.5) / across
         for x in (np.arange(along) + 0.5) / along
     ]

@@ -296,7 +296,10 @@ class _Layer:
     def __init__(
         self, node: NodeView, inputs: LstmInputs, course: Course, clips: tuple[float, float]
     ) -> None:
-        self.node, self.inputs, self.course, self.clips = node, inputs, course, clips
+        self.node = node
+        self.inputs = inputs
+        self.course = course
+        self.clips = clips
         self.cifg = not node.has_input(inputs.weights[0])
         self.norm = any(map(node.has_input, inputs.norms[self.cifg :]))
         self.peephole = any(map(node.has_input, inputs.peephole[self.cifg :]))
@@ -304,7 +307,8 @@ class _Layer:
         self.integer = node.dtype(0) == "int8"
         self.units, depth = _matrix(node, inputs.weights[3])
         self.channels = node.shape(inputs.recurrent[3])[-1]
-        self.slices, self.state_slices = ceil(self.units / 4), ceil(self.channels / 4)
+        self.slices = ceil(self.units / 4)
+        self.state_slices = ceil(self.channels / 4)
         self._check_presence()
         self._check_shapes(depth)
 
@@ -316,7 +320,10 @@ class _Layer:
         node, inputs, cifg = self.node, self.inputs, self.cifg
         matrices = [*inputs.weights[cifg:], *inputs.recurrent[cifg:]]
         needed = [*matrices, *inputs.biases[cifg:]]
-        needed += inputs.norms[cifg:] * self.norm + inputs.peephole[cifg:] * self.peephole
+        if self.norm:
+            needed += inputs.norms[cifg:]
+        if self.peephole:
+            needed += inputs.peephole[cifg:]
         if node.has_input(inputs.aux) and node.has_input(inputs.aux_weights[1]):
             needed += inputs.aux_weights[cifg:]
         missing = [i for i in needed if not node.has_input(i)]

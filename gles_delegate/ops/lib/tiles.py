@@ -185,7 +185,9 @@ def _searched(
         width: Width of the window.
     """
     along_pixels, along_slices = search.along
-    groups = [(lanes, 1, False)] * along_pixels + [(1, lanes, True)] * along_slices
+    groups = [(lanes, 1, False)] if along_pixels else []
+    if along_slices:
+        groups.append((1, lanes, True))
     most = min(search.texels, search.products // width)
     for group, s, p in product(groups, _sizes(search, min(slices, search.slices)), lengths):
         if p * s <= most:

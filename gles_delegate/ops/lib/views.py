@@ -353,8 +353,8 @@ def complex_input(node: NodeView) -> Value:
     """Input 0, of complex numbers computed at run time."""
     shape, dtype = node.shape(0), node.dtype(0)
     if dtype != "complex64" or node.is_constant(0):
-        dtype = "constant " * node.is_constant(0) + dtype
-        raise Unsupported(f"input 0 is {dtype}; expected complex64 computed at run time")
+        found = f"constant {dtype}" if node.is_constant(0) else dtype
+        raise Unsupported(f"input 0 is {found}; expected complex64 computed at run time")
     return Value.of_complex(node.inputs[0], shape)
 
 

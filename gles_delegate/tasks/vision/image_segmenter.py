@@ -11,6 +11,7 @@ import numpy as np
 from gles_delegate.errors import ModelError
 from gles_delegate.gl.upload import PixelTexture
 from gles_delegate.image.output import ImageOutput
+from gles_delegate.image.sampling import resized
 from gles_delegate.image.transform import ImageTransform, Size
 from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Array
@@ -310,25 +311,3 @@ def categories(scores: Array, activation: str) -> Array:
         return np.where(share[..., 0] > 0.5, 0, UNLABELED).astype(np.uint8)
     best: Array = scores.argmax(2).astype(np.uint8)
     return best
-
-
-def resized(picture: Array, size: Size, *, corners: bool = False) -> Array:
-    """A picture [height, width, channels], bilinear in float32.
-
-    Args:
-        picture: The picture.
-        size: Height and width of the result.
-        corners: Corner pixels stay in the corners; otherwise the pictures' edges coincide, as in
-            OpenCV's resize with INTER_LINEAR.
-    """
-    result = np.asarray(picture, np.float32)
-    for axis, (old, new) in enumerate(zip(picture.shape[:2], size, strict=True)):
-        if corners:
-            at = np.arange(new) * ((old - 1) / max(new - 1, 1))
-        else:
-            at = ((np.arange(new) + 0.5) * (old / new) - 0.5).clip(0, old - 1)
-        low = np.minimum(np.floor(at).astype(int), old - 1)
-        share = (at - low).astype(np.float32).reshape((-1, 1, 1) if axis == 0 else (-1, 1))
-        high = np.minimum(low + 1, old - 1)
-        result = result.take(low, axis) * (1 - share) + result.take(high, axis) * share
-    return result

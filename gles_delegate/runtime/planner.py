@@ -1,0 +1,60 @@
+"""Plans for a segment's nodes, within the limits that it runs with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gles_delegate.dispatch import Shape
+from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Array
+from gles_delegate.planning.lowering import Lowered, Lowerings
+from gles_delegate.planning.plan import Plan, make_plan
+from gles_delegate.planning.ports import Port
+from gles_delegate.planning.resizing import Resizing
+from gles_delegate.runtime.tuning import Tuner
+
+
+class Planner:
+    """Plans the nodes of a segment for any shapes; later plans share programs of earlier ones.
+
+    Args:
+        half: Whether tensors are stored as float16.
+        tuner: Chooses register tiles by measurement; None: the cost model chooses.
+    """
+
+    def __init__(
+        self,
+        lowerings: Lowerings,
+        nodes: Sequence[int],
+        limits: Limits,
+        half: bool,
+        tuner: Tuner | None = None,
+    ) -> None:
+        self._lowerings = lowerings
+        self._nodes = nodes
+        self._limits = limits
+        self._half = half
+        self._tuner = tuner
+        self._resizing = Resizing()
+
+    def within(self, limits: Limits) -> Planner:
+        """Plans the same nodes for a device with other limits; lowers the whole graph."""
+        lowerings = self._lowerings.with_limits(limits)
+        return Planner(lowerings, self._nodes, limits, self._half, self._tuner)
+
+    def lower(
+        self, shapes: Mapping[int, Shape], values: Mapping[int, Array] | None = None
+    ) -> Lowered:
+        """See `Lowerings.at`."""
+        return self._lowerings.at(shapes, self._nodes, values)
+
+    def plan(self, lowered: Lowered, ports: Mapping[int, Port]) -> Plan:
+        """Plan what `lower` returned; a tuner needs the context's guard."""
+        if self._tuner is not None:
+            lowered = self._tuner.tuned(lowered, self._nodes)
+        plan = make_plan(lowered, self._nodes, self._limits, self._half, ports)
+        if self._resizing.is_new:  # later plans share the programs of earlier ones
+            plan = plan.chained(self._limits)
+        if self._tuner is None and self._limits.size_uniforms:
+            plan = self._resizing.generalized(plan, self._limits.profile.shared_texels)
+        return plan
