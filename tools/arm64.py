@@ -55,7 +55,6 @@ for r in map(Requirement, requires("gles_delegate")):
 CHECKSUMS = "PYTHONPATH=. python3 tools/checksums ~/models/* > ~/checksums"
 STEPS = {
     "doctor": "python3 -m gles_delegate doctor",
-    "verify": "python3 -m gles_delegate verify --quick",
     "compare": """
         for model in $(ls -Sr ~/models/* | head -n 3); do
             python3 -m gles_delegate compare "$model"
