@@ -13,7 +13,7 @@ import click
 from gles_delegate.bench.roofline import BOARDS
 from gles_delegate.cli import common
 from gles_delegate.cli.advice import advise, count_ops
-from gles_delegate.cli.diagram import draw_graphs
+from gles_delegate.cli.diagram import DOT, MERMAID, Graphs, to_dot, to_mermaid
 from gles_delegate.cli.estimates import Estimated, limits_of, read_device
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
@@ -46,7 +46,8 @@ from gles_delegate.report import DelegationReport
     "--graph",
     "drawing",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the graph, and where its nodes run, to this file (SVG).",
+    help="Write the graph, and where its nodes run, to this file: Graphviz's DOT (.dot, .gv) or "
+    "Mermaid (.mmd, .md).",
 )
 @common.json_option
 def inspect(
@@ -73,10 +74,8 @@ def inspect(
         for name, file in read_models(model).items()
     }
     if drawing is not None:
-        if drawing.suffix != ".svg":
-            raise common.wrong_usage(f"--graph writes SVG: expected FILE.svg, found {drawing}")
         drawn = [inspected.drawn(name or model.name) for name, inspected in models.items()]
-        drawing.write_text(draw_graphs(dict(chain.from_iterable(drawn))), "utf-8")
+        drawing.write_text(_drawing(drawing, dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
         data = {
             name: {**inspected.data(advice), "planned_for": target.name}
@@ -90,6 +89,18 @@ def inspect(
         inspected.print_text(nodes, dispatches, advice)
         if inspected.estimated:
             inspected.estimated.print_text()
+
+
+def _drawing(file: Path, graphs: Graphs) -> str:
+    if file.suffix in DOT:
+        return to_dot(graphs)
+    if file.suffix in MERMAID:
+        return to_mermaid(graphs, fenced=file.suffix == ".md")
+    raise common.wrong_usage(
+        f"--graph writes text for Graphviz, {' or '.join(DOT)}, or for Mermaid, "
+        f"{' or '.join(MERMAID)}, found {file}: for a picture, write model.dot, and run "
+        "'dot -Tsvg model.dot -o model.svg'"
+    )
 
 
 class _Target(NamedTuple):
@@ -159,7 +170,7 @@ class _Inspected:
         )
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
-        """The items of the argument of `draw_graphs`."""
+        """The items of a `Graphs`."""
         return [
             (f"{name}, subgraph {e.graph.index}" if e.graph.index else name, (e.graph, e.report))
             for e in self._entries

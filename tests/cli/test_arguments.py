@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 from zipfile import ZipFile
 
 import click
@@ -16,7 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate.cli import common, tensor_files
+from gles_delegate.cli import common, diagram, tensor_files
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
 from gles_delegate.vision import palette
@@ -142,8 +141,10 @@ def test_names_do_not_control_the_terminal(tmp_path: Path) -> None:
         assert not re.search(r"[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
         assert r"\x1b]0;title\x07\x1b[31mred" in text
     assert call_json("inspect", model)["inputs"][0]["name"] == EVIL
-    call("inspect", model, "--graph", tmp_path / "g.svg")
-    ElementTree.parse(tmp_path / "g.svg")
+    for name in ("g.dot", "g.mmd"):
+        call("inspect", model, "--graph", tmp_path / name)
+        text = (tmp_path / name).read_text("utf-8")
+        assert not re.search(r"[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 
 
 def test_tables_and_pairs_do_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -306,7 +307,7 @@ WRONG = (
     (["run", "{model}", "--input", "{folder}/zip.npy"], "cannot read the array"),
     (["run", "{model}", "--input", "{folder}/objects.npy"], "cannot read the array"),
     (["run", "{model}", "--input", "{folder}/missing.npy"], "cannot open {folder}/missing.npy: No"),
-    (["inspect", "{model}", "--graph", "{folder}/no/a.svg"], "cannot open {folder}/no/a.svg: No"),
+    (["inspect", "{model}", "--graph", "{folder}/no/a.dot"], "cannot open {folder}/no/a.dot: No"),
     (["run", "{model}", "--input", "{folder}/a.png"], "a picture suits an input [1, height"),
     (["run", "{model}", "--input", "x=a", "--input", "0=b"], "input 0 is given twice: a and b"),
     (["run", "{pictures}", "--input", "a.png"], "found 'a.png'; the model's inputs are 'real' (in"),
@@ -472,47 +473,34 @@ def test_labels_end_at_an_empty_line(tmp_path: Path) -> None:
     assert tensor_files.read_labels(path) == ("cat", "big dog")
 
 
-def test_inspect_draws_the_graph(tmp_path: Path, mixed: Path) -> None:
-    call("inspect", mixed, "--graph", tmp_path / "graph.svg")
-    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
-    name = "{http://www.w3.org/2000/svg}"
-    texts = [element.text or "" for element in root.iter(f"{name}text")]
-    titles = [element.text or "" for element in root.iter(f"{name}title")]
-    assert texts[0] == "mixed.tflite"
-    nodes = [text for text in texts if text.split()[0].isdigit() and text.split()[1].isupper()]
-    assert [text.split()[0] for text in nodes] == list("012345")
-    (cast,) = [title for title in titles if title.startswith("2 CAST")]
-    assert cast.startswith("2 CAST, version 1, on the CPU: output 0 is float64")
-    assert len(list(root.iter(f"{name}path"))) >= 7
-    assert "--graph writes SVG" in call("inspect", mixed, "--graph", "graph.dot", status=2)
+@pytest.mark.parametrize("suffix", [".dot", ".gv", ".mmd", ".md"])
+def test_inspect_writes_the_graph(suffix: str, tmp_path: Path, mixed: Path) -> None:
+    file = (tmp_path / "graph").with_suffix(suffix)
+    call("inspect", mixed, "--graph", file)
+    text = file.read_text("utf-8")
+    boxes = dict(re.findall(r'^ {4}g0(\w+) ?\[(?:label=)?"(.*?)(?<!\\)"', text, re.MULTILINE))
+    edges = re.findall(r"^ {4}g0(\w+) --?> g0(\w+)$", text, re.MULTILINE)
+    assert [*boxes] == ["i0", *(f"n{i}" for i in range(6)), "o0"]
+    line_break = r"\\n" if suffix in (".dot", ".gv") else "<br/>"
+    assert re.fullmatch(
+        rf"2 CAST{line_break}2 x 5 x 3{line_break}output 0 is float64.*", boxes["n2"]
+    )
+    assert len(edges) == len(set(edges)) >= 7
+    assert {key for edge in edges for key in edge} == boxes.keys()
+    colors = {"n0": "#c9e7cb|:::GPU", "n2": "#ffcf9e|:::CPU", "o0": "#dde6f3|:::boundary"}
+    assert all(re.search(rf"g0{key} ?\[.*({color})", text) for key, color in colors.items())
+    assert text.startswith("```mermaid\n") == (suffix == ".md")
 
 
-def test_boxes_of_a_layer_keep_apart(tmp_path: Path) -> None:
-    b = ModelBuilder()
-    x = b.input((1, 4))
-    many = [b.op("EXP", [x], [(1, 4)]) for _ in range(5)]
-    total = b.op("ADD_N", many, [(1, 4)])
-    y = b.op("ADD", [total, x], [(1, 4)])  # an edge that passes two layers
-    call("inspect", saved(tmp_path / "m.tflite", b.build([y])), "--graph", tmp_path / "g.svg")
-    root = ElementTree.parse(tmp_path / "g.svg").getroot()
-    rows: dict[float, list[float]] = {}
-    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
-        rows.setdefault(float(box.attrib["y"]), []).append(float(box.attrib["x"]))
-    assert [len(rows[y]) for y in sorted(rows)] == [1, 5, 1, 1, 1]
-    assert all(np.diff(sorted(places)).min(initial=999) > 176 for places in rows.values())
-    (left, *_), right = rows[max(rows)], max(max(places) for places in rows.values())
-    assert left < right
+def test_a_drawing_of_another_kind(mixed: Path) -> None:
+    for name in ("graph.svg", "graph", "graph.png"):
+        text = call("inspect", mixed, "--graph", name, status=2)
+        assert "run 'dot -Tsvg model.dot -o model.svg'" in text
 
 
-def test_the_longest_path_is_drawn_straight(tmp_path: Path) -> None:
-    model = EXAMPLES / "models" / "super_resolution_x2.tflite"  # with residuals on both sides
-    call("inspect", model, "--graph", tmp_path / "g.svg")
-    root = ElementTree.parse(tmp_path / "g.svg").getroot()
-    rows: dict[str, set[str]] = {}
-    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
-        rows.setdefault(box.attrib["y"], set()).add(box.attrib["x"])
-    assert len(rows) == 22
-    assert len(set.intersection(*rows.values())) == 1
+def test_names_in_drawings_are_escaped() -> None:
+    assert diagram._quoted('a\\"b\n\x1b') == r'"a\\\"b\n?"'
+    assert diagram._entities(['"`<a>#', "&b"]) == "#34;#96;#60;a#62;#35;<br/>#38;b"
 
 
 def test_arrays_of_another_byte_order(tmp_path: Path) -> None:
