@@ -165,7 +165,7 @@ def _computed(
         from gles_delegate.ray import cluster
     except ImportError as error:
         raise common.wrong_usage(
-            f"install the extra ray ({error}): pip install '.[ray]'"
+            f"--address needs the extra ray ({error}): pip install 'gles_delegate[ray]'"
         ) from error
     return cluster.compute(bytes(file.content), arguments, chunks, workers, address)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gles_delegate.live import App, Seer
 
 TASKS = ("classify", "detect", "pose", "repaint", "segment")
-"""Keys of `gles_delegate.live.TASKS`, which needs the packages of the extra ``windows``."""
+"""Keys of `gles_delegate.live.TASKS`, which needs the packages of the extra ``apps``."""
 
 
 @common.command
@@ -100,7 +100,7 @@ def watch(
             app = show(make, source, options)
     except ImportError as error:
         raise DelegateError(
-            f"watch needs the extra windows ({error}): pip install '.[windows]'"
+            f"watch needs the extra apps ({error}): pip install 'gles_delegate[apps]'"
         ) from error
     if as_json:
         common.print_json(

@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate.cli import common, diagram, tensor_files
+from gles_delegate.cli import benchmark, common, diagram, tensor_files
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
+from gles_delegate.report import ProfileReport
 from gles_delegate.vision import palette
 from tests.support.command import call, call_json, picture_model, saved
 from tests.support.described_detectors import DescribedDetector
@@ -520,5 +521,12 @@ def test_without_the_extra(missing: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert "pip install click matplotlib pillow rich" in ended.stderr
+    assert "the command line needs the extra cli (" in ended.stderr
+    assert ended.stderr.endswith("pip install 'gles_delegate[cli]'\n")
     assert "Traceback" not in ended.stderr
+
+
+def test_a_chart_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ValueError, match=r"--picture needs the extra plot .*gles_delegate\[plot\]"):
+        benchmark._draw(tmp_path / "times.png", "title", ProfileReport("", False, ()))
