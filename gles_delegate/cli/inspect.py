@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from gles_delegate.bench.roofline import BOARDS
 from gles_delegate.cli import common
 from gles_delegate.cli.advice import advise, count_ops
 from gles_delegate.cli.diagram import DOT, MERMAID, Graphs, to_dot, to_mermaid
-from gles_delegate.cli.estimates import Estimated, limits_of, read_device
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
@@ -29,14 +27,7 @@ from gles_delegate.report import DelegationReport
 
 @common.command
 @common.model_argument
-@click.option(
-    "--device",
-    callback=read_device,
-    metavar="DEVICE",
-    help="Plan for a device that doctor lists, by its number, or estimate the costs on one that is "
-    "not there, by a name of docs/gpus.md, such as v3d-7.1.",
-)
-@click.option("--board", type=click.Choice(list(BOARDS)), help="Estimate the time on a board.")
+@click.option("--device", type=click.IntRange(0), help="Plan for a device that doctor lists.")
 @click.option("--half", is_flag=True, help="Plan tensors stored as float16.")
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
 @click.option("--nodes", is_flag=True, help="List every node, also those on the GPU.")
@@ -52,8 +43,7 @@ from gles_delegate.report import DelegationReport
 @common.json_option
 def inspect(
     model: Path,
-    device: int | str | None,
-    board: str | None,
+    device: int | None,
     half: bool,
     partitions: int,
     nodes: bool,
@@ -67,7 +57,7 @@ def inspect(
     This needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. It
     shows every model of a bundle.
     """
-    target = _Target.of(device, board)
+    target = _Target.of(device)
     target = target._replace(half=half and target.limits.profile.half_storage)
     models = {
         name: _Inspected(file.graph(), target, partitions)
@@ -87,8 +77,6 @@ def inspect(
         if name:
             print(f"\n{name}\n{'-' * len(name)}")
         inspected.print_text(nodes, dispatches, advice)
-        if inspected.estimated:
-            inspected.estimated.print_text()
 
 
 def _drawing(file: Path, graphs: Graphs) -> str:
@@ -107,27 +95,17 @@ class _Target(NamedTuple):
     """The device that models are planned for.
 
     Attributes:
-        estimated: Its name in the table of kernels, from which costs are estimated.
-        board: The board whose time is estimated.
         half: Whether tensors are stored as float16.
     """
 
     name: str
     limits: Limits
-    estimated: str | None = None
-    board: str | None = None
     half: bool = False
 
     @classmethod
-    def of(cls, device: int | str | None, board: str | None) -> _Target:
-        if board is not None:
-            if device is not None:
-                raise common.wrong_usage("expected --device or --board, found both")
-            device = BOARDS[board].device
+    def of(cls, device: int | None) -> _Target:
         if device is None:
             return cls("any device with OpenGL ES 3.1", Limits())
-        if isinstance(device, str):
-            return cls(device, limits_of(device), device, board)
         gpu = GpuContext(None, device)
         gpu.release()
         return cls(gpu.driver.renderer, gpu.limits)
@@ -162,12 +140,6 @@ class _Inspected:
             plans = [make_plan(low, segment, limits, target.half) for segment in partition.segments]
             self._entries.append(_Entry(subgraph, low, partition, plans, target.half))
         self._report = sum((entry.report for entry in self._entries), DelegationReport())
-        every = chain.from_iterable(entry.plans for entry in self._entries)
-        dispatches = [dispatch for plan in every for dispatch in plan.dispatches]
-        device = target.estimated
-        self.estimated = (
-            Estimated(device, target.board, target.half, dispatches) if device else None
-        )
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
         """The items of a `Graphs`."""
@@ -196,7 +168,6 @@ class _Inspected:
                 for reason, nodes in self._report.causes
             ],
             **({"advice": advised} if advice else {}),
-            **({"estimate": self.estimated.data()} if self.estimated else {}),
             "gives_sizes": list(self._entries[0].lowered.values),
             "segments": [
                 {
