@@ -145,8 +145,10 @@ clean:
 debian:
 	tools/setup-debian "$(PYTHON)"
 
-# The stamp of an installed extra: .venv/.with-test, .venv/.with-examples.
-.venv/.with-%: setup.cfg pyproject.toml | debian
+# The stamp of an installed extra: .venv/.with-test, .venv/.with-examples. The tests and the pages run
+# every example.
+.venv/.with-%: setup.cfg pyproject.toml examples/requirements.txt | debian
 	$(PYTHON) -m venv .venv
-	$(bin)/pip install --quiet --editable '.[$*]'
+	$(bin)/pip install --quiet --editable '.[$*]' \
+		$(if $(filter docs test,$*),--requirement examples/requirements.txt)
 	touch $@

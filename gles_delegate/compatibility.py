@@ -2,64 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gles_delegate.bench.device import half_slowdown
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.thread import GlThread
 from gles_delegate.limits import Limits
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.verification.cases import VerificationCase, load_cases
-from gles_delegate.verification.check import CaseResult, Form, verified
+from gles_delegate.runtime.programs import Progress
+from gles_delegate.verification.cases import load_cases
+from gles_delegate.verification.check import CaseResult, forms_of, verified
 
-_OPS = (
-    *("CONCATENATION", "CONV_2D", "DEPTHWISE_CONV_2D", "EXP", "FULLY_CONNECTED", "LOG"),
-    *("LOGISTIC", "LOG_SOFTMAX", "RSQRT", "SQRT", "TANH"),
-)
-_OP_IN_HALF = "FULLY_CONNECTED"
-
-
-@dataclass(frozen=True)
-class Check:
-    """The result of a small model on the device.
-
-    Attributes:
-        error: The largest difference from LiteRT's result: of real numbers, relative to the largest
-            one of the result; of quantized numbers, in steps.
-        allowed: The largest difference that passes.
-        failure: The reason why it did not run, or what it wrote elsewhere; empty if it did.
-    """
-
-    name: str
-    error: float
-    allowed: float
-    failure: str = ""
-
-    @property
-    def passed(self) -> bool:
-        return not self.failure and self.error <= self.allowed
-
-    def __str__(self) -> str:
-        result = self.failure or f"off by {self.error:.1e}"
-        return f"{'passed' if self.passed else 'FAILED'}: {self.name}, {result}"
+_MOST_NAMED = 3
+"""Wrong results that the reason names."""
 
 
 class CompatibilityList:
     """Whether the delegate runs on a device, and the best options for it.
 
-    TFLite's class of this name looks up the device in a list. This one runs a few of the models of
-    ``gles-delegate verify``, and compares their results with LiteRT's.
+    TFLite's class of this name looks up the device in a list. This one runs the models of
+    ``gles-delegate verify --quick``, and compares their results with LiteRT's.
 
     Args:
         device_index: One of `list_devices`; None for the best.
+        progress: Called with the number of models that have run, and of all.
 
     Attributes:
         vendor: The driver's vendor string; empty if there is no device.
         renderer: The driver's name of the device; empty if there is none.
         version: The driver's version string; empty if there is no device.
         limits: The limits of its compute shaders; None if there is no device.
-        checks: The results of the models.
+        checks: The results of the models, with float32 and, if the device has it, float16 storage.
         reason: The reason why the delegate is not supported; empty if it is.
 
     Examples:
@@ -69,51 +40,55 @@ class CompatibilityList:
         >>> delegate = gd.GpuDelegate(device.best_options_for_this_device())
     """
 
-    def __init__(self, device_index: int | None = None) -> None:
+    def __init__(
+        self, device_index: int | None = None, progress: Progress = lambda done, total: None
+    ) -> None:
         self._device_index = device_index
-        self._half = False
         self.vendor = self.renderer = self.version = self.reason = ""
         self.limits: Limits | None = None
-        self.checks: tuple[Check, ...] = ()
+        self.checks: tuple[CaseResult, ...] = ()
         try:
-            thread = GlThread(lambda: GpuContext(None, device_index), own=False)
+            gpu = GpuContext(None, device_index)
         except DelegateError as error:
             self.reason = str(error)
             return
-        self.vendor, self.renderer, self.version = thread.gpu.driver.identity
-        self.limits = thread.gpu.limits
+        self.vendor, self.renderer, self.version = gpu.driver.identity
+        self.limits = gpu.limits
+        forms = forms_of(gpu.limits, gpu.limits.profile.half_storage, tuned=False)
         try:
-            cases = [case for case in load_cases() if case.quick]
-            self.checks = _checks(thread, [case for case in cases if case.op in _OPS], half=False)
-            failed = "; ".join(str(check) for check in self.checks if not check.passed)
-            if thread.gpu.limits.profile.half_storage:
-                halves = _checks(
-                    thread, [case for case in cases if case.op == _OP_IN_HALF], half=True
-                )
-                self._half = all(check.passed for check in halves)
-                self.checks += halves
+            with gpu.guard():
+                self.checks = tuple(verified(gpu, load_cases(quick=True), forms, progress))
         except DelegateError as error:
             self.reason = str(error)
             return
         finally:
-            thread.close(lambda: None)
-        if failed:
+            gpu.release()
+        wrong = [f"{c.name}: {c.wrong}" for c in self._with("float32") if not c.is_right]
+        if wrong:
+            more = f"; {len(wrong) - _MOST_NAMED} more" * (len(wrong) > _MOST_NAMED)
             self.reason = (
-                f"{self.renderer}, {self.version}, computes wrong results ({failed}): "
-                "try another version of the driver, or another device"
+                f"{self.renderer}, {self.version}, computes wrong results "
+                f"({'; '.join(wrong[:_MOST_NAMED])}{more}): try another version of the driver, "
+                "another device, or GpuDelegateOptions(verify=True), which leaves these ops to the "
+                "CPU"
             )
+
+    def _with(self, storage: str) -> list[CaseResult]:
+        return [check for check in self.checks if check.storage == storage]
 
     @property
     def is_delegate_supported_on_this_device(self) -> bool:
         return not self.reason
 
     def best_options_for_this_device(self) -> GpuDelegateOptions:
-        """Options for a `GpuDelegate`: float16 storage if it passed its check and is faster.
+        """Options for a `GpuDelegate`: float16 storage if all its results are right, and faster.
 
         If it passed, each call measures two convolutions in a new context.
         """
+        halves = self._with("float16")
+        is_right = bool(halves) and all(check.is_right for check in halves)
         return GpuDelegateOptions(
-            precision_loss_allowed=self._half and self._half_is_faster(),
+            precision_loss_allowed=is_right and self._half_is_faster(),
             device_index=self._device_index,
         )
 
@@ -126,20 +101,3 @@ class CompatibilityList:
                 gpu.release()
         except DelegateError:
             return False
-
-
-def _checks(thread: GlThread, cases: list[VerificationCase], half: bool) -> tuple[Check, ...]:
-    """The results of these cases, in the form of a delegate's first run."""
-    form = Form(thread.gpu.limits, half)
-    results = thread.run(lambda: [*verified(thread.gpu, cases, [form])])
-    return tuple(
-        Check(_name(result), result.error, result.allowed, result.failure) for result in results
-    )
-
-
-def _name(result: CaseResult) -> str:
-    """The op, and the kind of its numbers if they are not float32: "CONV_2D (8-bit)"."""
-    op, *details = result.name.split()
-    kind = f" {details[0]}" if details and details[0].startswith("(") else ""
-    storage = " with float16 storage" if result.storage == "float16" else ""
-    return f"{op}{kind}{storage}"

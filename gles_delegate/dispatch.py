@@ -240,6 +240,11 @@ class Grid:
         x, y, _ = self._xyz(ceil(p / self.pixel_rows), ceil(s / self.slice_rows), 1)
         return x, y, self.rows
 
+    @property
+    def invocations(self) -> int:
+        """All invocations, with those beyond the output in the last work groups."""
+        return prod(self.groups) * prod(self.local_size)
+
     def within(self, limits: tuple[int, int, int]) -> Grid:
         """The grid with enough `rows` for a device's limits of work groups."""
         if self.reduction_lanes > 1:
@@ -352,6 +357,17 @@ class Dispatch:
         """`defines` and `sizes`, with the size of the output."""
         size = {"OUT_CHANNELS": self.output.channels, "OUT_PIXELS": self.output.pixels}
         return {**self.defines, **self.sizes, **size}
+
+    @property
+    def traffic(self) -> int:
+        """Bytes that it must read and write, each texel once."""
+        written = self.output.nbytes
+        if self.partial:
+            written = min(written, self.grid.invocations * self.output.texel_bytes)
+        read = [operand.nbytes for operand in {*self.operands}]
+        if not self.passes:  # without loops it reads about one texel for each that it writes
+            read = [min(size, written) for size in read]
+        return sum(read) + written
 
     @property
     def written(self) -> Array:

@@ -21,7 +21,7 @@ from systems import Record, copied, enter, remove, unpacked
 PACKAGES = "libegl1,libegl-mesa0,libgl1,libgl1-mesa-dri,libgles2,python3,python3-pip"
 MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 PROCESSORS = ("cortex-a72", "cortex-a76")  # of the Raspberry Pi 4 and 5
-EXTRAS = "cli,examples,litert,windows"
+EXTRAS = "apps,cli,examples,litert"
 MODELS = (
     *("mnist_model", "face_detection_front", "hey_jarvis"),
     *("keras_lstm_mnist_ptq", "mobilenet_v1_0.25_128_quant"),
@@ -55,7 +55,6 @@ for r in map(Requirement, requires("gles_delegate")):
 CHECKSUMS = "PYTHONPATH=. python3 tools/checksums ~/models/* > ~/checksums"
 STEPS = {
     "doctor": "python3 -m gles_delegate doctor",
-    "verify": "python3 -m gles_delegate verify --quick",
     "compare": """
         for model in $(ls -Sr ~/models/* | head -n 3); do
             python3 -m gles_delegate compare "$model"

@@ -1,7 +1,7 @@
-"""Results for pictures: a folder of Parquet files, or a CSV file.
+"""Results for pictures: an SQLite database, and the CSV or Parquet file that is made of it.
 
-A run opens and locks the results, and adds rows. Rows of earlier runs stay, identified by path.
-Results name their model and its options, and each row has a digest of the picture's content.
+A run opens and locks the database, and adds rows. Rows of earlier runs stay, identified by path.
+The database names the model and its options, and each row has a digest of the picture's content.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ from __future__ import annotations
 import csv
 import fcntl
 import io
+import json
 import os
-import re
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager, suppress
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import numpy as np
 
+from gles_delegate.closing import on_error
 from gles_delegate.errors import DelegateError, reason_of
 
 Row: TypeAlias = "dict[str, Any]"
@@ -30,10 +31,14 @@ Row: TypeAlias = "dict[str, Any]"
 or None in "error", and the results by name, each a one-dimensional array or a list of labels."""
 
 ABOUT = ("path", "picture", "error")
-MOST_ROWS, MOST_BYTES, MOST_SECONDS = 256, 64 << 20, 20
-"""Limits for rows that are written together: number, bytes, and time since the first."""
 MOST_CELLS = 16384
 """Most columns of a CSV file: the limit of spreadsheets."""
+MOST_BYTES = 64 << 20
+"""Limit for the numbers of the rows that a Parquet file has in a group."""
+PROGRAM = 0x474C6573
+"""The number by which SQLite's databases tell their programs."""
+PATIENCE = 60
+"""Seconds to wait for other programs that read the database."""
 
 
 @dataclass(frozen=True)
@@ -79,337 +84,270 @@ def digest(*contents: bytes | memoryview | str) -> str:
     return hashed.hexdigest()
 
 
-class Results(ABC):
-    """Open results, and rows that are not yet written.
+class Results:
+    """The rows of a database, which this run alone may change, and the table that is made of them.
 
     Attributes:
-        rows: Picture digest and error of each written row, by path.
+        rows: Picture digest and error of each row, by path.
     """
 
-    _locked: IO[bytes]
-
-    def __init__(self) -> None:
+    def __init__(
+        self, table: Path, database: Path, model: str, columns: Mapping[str, Column]
+    ) -> None:
+        self._table, self._path, self._columns = table, database, columns
+        self._is_csv = table.suffix.lower() == ".csv"
         self.rows: dict[str, tuple[str, str | None]] = {}
-        self._waiting: list[Row] = []
-        self._bytes, self._since = 0, 0.0
+        self._exit = ExitStack()
+        with on_error(self.close), self._naming():
+            database.parent.mkdir(parents=True, exist_ok=True)
+            if table.exists() and not database.exists():
+                raise self._of_others()
+            self._lock(self._exit.enter_context(database.open("ab")))
+            self._database = sqlite3.connect(database, timeout=PATIENCE, isolation_level=None)
+            self._exit.callback(self._database.close)
+            self._begin()
+            self._read(model)
 
-    @abstractmethod
+    def _lock(self, file: IO[bytes]) -> None:
+        """Lock the database's file; SQLite's own locks are others, so that it can be read."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DelegateError(
+                f"another run writes to {self._path}: wait for its end, or use another --output"
+            ) from error
+
+    def _begin(self) -> None:
+        """Make the tables of a new database; raises DelegateError for one of another program."""
+        ((program,),) = self._database.execute("PRAGMA application_id")
+        if program == PROGRAM:
+            return
+        if program or self._database.execute("SELECT 1 FROM sqlite_master").fetchall():
+            raise DelegateError(
+                f"{self._path} is a database of another program: use another --output"
+            )
+        with self._transaction():
+            self._database.execute(f"PRAGMA application_id = {PROGRAM}")
+            self._database.execute("CREATE TABLE about (model TEXT, columns TEXT, tables TEXT)")
+            self._database.execute("INSERT INTO about VALUES ('', '', '[]')")
+            self._database.execute(
+                "CREATE TABLE rows (path TEXT PRIMARY KEY, picture TEXT, error TEXT, results BLOB, "
+                "digest TEXT)"
+            )
+
+    def _read(self, model: str) -> None:
+        """Fill `rows`; raises DelegateError if they are damaged, or another model's."""
+        columns = repr(self._columns)
+        try:
+            if self._database.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
+                raise self._damaged()
+            ((other, others, tables),) = self._database.execute("SELECT * FROM about")
+            for path, picture, error, results, check in self._database.execute(
+                "SELECT path, picture, error, results, digest FROM rows"
+            ):
+                if check != _check(path, picture, error, results):
+                    raise self._damaged()
+                self.rows[path] = picture, error
+            known = list(json.loads(tables))
+        except (sqlite3.Error, TypeError, ValueError) as error:
+            raise self._damaged() from error
+        if self.rows and (other, others) != (model, columns):
+            found = other if other != model else "other columns"
+            raise DelegateError(
+                f"expected results of {model} in {self._path}, found {found}: use another "
+                "--output, or the same model and options"
+            )
+        with self._transaction():
+            self._database.execute("UPDATE about SET model = ?, columns = ?", (model, columns))
+        self._written = _digest_of(self._table) if self._table.exists() else None
+        if self._written and self._written not in known:
+            raise self._of_others()
+
+    def _damaged(self) -> DelegateError:
+        return DelegateError(
+            f"{self._path} was modified or is corrupt; move it and {self._table} away, and rerun "
+            "the command to recompute its rows"
+        )
+
+    def _of_others(self) -> DelegateError:
+        return DelegateError(
+            f"{self._table} was modified, or is not a table of {self._path}; move it away and "
+            "rerun the command to write it again, or use another --output"
+        )
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add rows, or replace them; when it returns, they are on the disk."""
+        lines = [self._line(row) for row in rows]
+        with self._naming(), self._transaction():
+            self._database.executemany("REPLACE INTO rows VALUES (?, ?, ?, ?, ?)", lines)
+        self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
+
+    def _line(self, row: Row) -> tuple[str, str, str | None, bytes, str]:
+        """A row of the database; the results are arrays in numpy's format, one after another."""
+        about = row["path"], row["picture"], row["error"]
+        data = io.BytesIO()
+        for name, column in self._columns.items() if row["error"] is None else ():
+            values = np.asarray(row[name], column.dtype)
+            if len(values) != column.count and self._is_csv:
+                raise DelegateError(
+                    f"expected {column.count} numbers from the model, for the columns of the CSV "
+                    f"file, found {len(values)}: name a folder as the output, for a Parquet file"
+                )
+            np.save(data, values, allow_pickle=False)
+        return *about, data.getvalue(), _check(*about, data.getvalue())
+
     def forget(self, paths: Set[str]) -> None:
         """Remove rows."""
+        known = paths & self.rows.keys()
+        if known:
+            with self._naming(), self._transaction():
+                self._database.executemany(
+                    "DELETE FROM rows WHERE path = ?", [(path,) for path in known]
+                )
+        for path in known:
+            del self.rows[path]
 
-    def add(self, rows: Iterable[Row]) -> None:
-        """Add rows, which may be written later."""
-        if not self._waiting:
-            self._since = time.monotonic()
-        for row in rows:
-            self._waiting.append(row)
-            self._bytes += sum(value.nbytes for value in row.values() if hasattr(value, "nbytes"))
-        if (
-            len(self._waiting) >= MOST_ROWS
-            or self._bytes >= MOST_BYTES
-            or time.monotonic() - self._since > MOST_SECONDS
+    def write_table(self) -> None:
+        """Write all rows into the table, in the order of their paths."""
+        temporary = self._table.with_name(f".{self._table.name}.tmp")
+        write = _write_csv if self._is_csv else _write_parquet
+        with self._naming():
+            try:
+                write(temporary, self._columns, self._all())
+                written = _digest_of(temporary)
+                tables = json.dumps([self._written, written])
+                with self._transaction():  # both are right if the run is killed at the next line
+                    self._database.execute("UPDATE about SET tables = ?", (tables,))
+                os.replace(temporary, self._table)
+            finally:
+                temporary.unlink(missing_ok=True)
+        self._written = written
+
+    def _all(self) -> Iterator[Row]:
+        for path, picture, error, results in self._database.execute(
+            "SELECT path, picture, error, results FROM rows ORDER BY path"
         ):
-            self.flush()
+            row: Row = {"path": path, "picture": picture, "error": error}
+            data = io.BytesIO(results)
+            yield row if error else row | {name: np.load(data) for name in self._columns}
 
-    def flush(self) -> None:
-        """Write all added rows."""
-        if self._waiting:
-            self._write_rows(self._waiting)
-            self.rows |= {row["path"]: (row["picture"], row["error"]) for row in self._waiting}
-            self._waiting, self._bytes = [], 0
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            yield
+            self._database.execute("COMMIT")
+        finally:
+            if self._database.in_transaction:
+                self._database.execute("ROLLBACK")
 
-    @abstractmethod
-    def _write_rows(self, rows: Sequence[Row]) -> None: ...
+    @contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Raise the errors of the system and of SQLite as DelegateErrors that name the file."""
+        try:
+            yield
+        except (OSError, sqlite3.OperationalError) as error:
+            message = f"cannot write the results {self._path}: {reason_of(error)}"
+            raise DelegateError(message) from error
+        except sqlite3.DatabaseError as error:
+            raise self._damaged() from error
 
     def close(self) -> None:
-        """Unlock the results; rows that are not flushed are lost."""
-        self._locked.close()
+        """Close and unlock the database."""
+        self._exit.close()
 
 
 def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Results:
-    """Open the results in a ``.csv`` file, or else in a folder; `model` includes the options.
+    """Open the results of a ``.csv`` file, or else of a folder; `model` includes the options.
+
+    The database is "results.csv.sqlite" beside the file, or "_results.sqlite" in the folder, whose
+    name has readers of folders of Parquet files skip it.
 
     Raises `DelegateError` if they are in use, damaged, not writable or from another model, if
     pyarrow is not installed, or if a new folder would have a file's suffix.
     """
     suffix = output.suffix.lower()
-    if suffix[1:2].isalpha() and suffix != ".csv" and not output.is_dir():
-        raise DelegateError(
-            f"expected a file results.csv or a folder for Parquet files as the output, found "
-            f"{output}, a file of another format"
-        )
-    kind = CsvFile if suffix == ".csv" else ParquetFolder
-    return kind(output, model, columns)
-
-
-class ParquetFolder(Results):
-    """Parquet files, named after the digest of their bytes.
-
-    No file is changed in place, and other files in the folder are not touched.
-    """
-
-    KEY = b"gles_delegate"
-    NAME = re.compile(r"results-[0-9a-f]{32}\.parquet")
-
-    def __init__(self, folder: Path, model: str, columns: Mapping[str, Column]) -> None:
-        try:
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        except ImportError as error:
-            raise DelegateError(
-                f"Parquet files need pyarrow ({error}): pip install pyarrow, or name a file "
-                "results.csv as the output"
-            ) from error
-        super().__init__()
-        self._pa, self._pq = pa, pq
-        self._folder, self._model = folder, model
-        fields = [(name, pa.string()) for name in ABOUT]
-        for name, column in columns.items():
-            try:
-                kind = pa.from_numpy_dtype(np.dtype(column.dtype))
-            except pa.ArrowException as error:
-                raise DelegateError(f"Parquet files cannot have {column.dtype} numbers") from error
-            fields.append((name, pa.list_(kind)))
-        self._schema = pa.schema(fields, {self.KEY: model.encode()})
-        self._files: dict[Path, list[str]] = {}
-        with ExitStack() as undo:
-            with _naming(folder):
-                folder.mkdir(parents=True, exist_ok=True)
-                self._locked = undo.enter_context((folder / ".gles_delegate.lock").open("ab"))
-                _lock(self._locked, folder)
-                files = sorted(f for f in folder.iterdir() if self.NAME.fullmatch(f.name))
-            doubled = {file: self._read(file) for file in files}
-            for file, paths in doubled.items():
-                if paths:  # a run was killed while it rewrote a file
-                    self._rewrite(file, paths)
-            undo.pop_all()
-
-    def _read(self, file: Path) -> set[str]:
-        """Add a file's rows to `rows`; the paths that an earlier file has, too."""
-        with _naming(self._folder, reads=True):
-            data = file.read_bytes()
-        damaged = DelegateError(
-            f"the results {file} were changed or damaged: move the file away, and the same command "
-            "computes its pictures again"
-        )
-        if file.name != _file_name(data):
-            raise damaged
-        try:
-            table = self._pq.ParquetFile(io.BytesIO(data))
-            model = (table.schema_arrow.metadata or {}).get(self.KEY)
-            if model is None:
-                return set()  # another program's file
-            if model.decode() != self._model:
-                raise DelegateError(_of_another(self._folder, model.decode(), self._model))
-            columns = [table.read(ABOUT)[name].to_pylist() for name in ABOUT]
-        except (self._pa.ArrowException, OSError, ValueError, KeyError) as error:
-            raise damaged from error
-        self._files[file] = columns[0]
-        rows = {path: (picture, error) for path, picture, error in zip(*columns, strict=True)}
-        doubled = rows.keys() & self.rows.keys()
-        self.rows = rows | self.rows
-        return doubled
-
-    def forget(self, paths: Set[str]) -> None:
-        for file, contents in list(self._files.items()):
-            if not paths.isdisjoint(contents):
-                self._rewrite(file, paths)
-        for path in paths:
-            self.rows.pop(path, None)
-
-    def _rewrite(self, file: Path, without: Set[str]) -> None:
-        """Replace a file by one without these paths."""
-        kept = [path not in without for path in self._files.pop(file)]
-        if any(kept):
-            with _naming(self._folder, reads=True):
-                table = self._pq.ParquetFile(io.BytesIO(file.read_bytes())).read()
-            self._write(table.filter(self._pa.array(kept)))
-        with _naming(self._folder):
-            file.unlink()
-
-    def _write_rows(self, rows: Sequence[Row]) -> None:
-        data = [
-            self._pa.array([row.get(field.name) for row in rows], field.type)
-            for field in self._schema
-        ]
-        self._write(self._pa.table(data, schema=self._schema))
-
-    def _write(self, table: Any) -> None:
-        buffer = io.BytesIO()
-        self._pq.write_table(table, buffer)
-        data = buffer.getvalue()
-        file = self._folder / _file_name(data)
-        with _naming(self._folder):
-            _replace(file, self._folder / ".gles_delegate.tmp", data).close()
-        self._files[file] = table["path"].to_pylist()
-
-
-class CsvFile(Results):
-    """A line for each picture, with its numbers in columns.
-
-    The last cell of each line is a digest of the other cells, the model and the options.
-    """
-
-    def __init__(self, file: Path, model: str, columns: Mapping[str, Column]) -> None:
-        super().__init__()
-        self._file, self._model, self._columns = file, model, columns
+    if suffix == ".csv":
         cells = sum(column.count for column in columns.values())
         if cells > MOST_CELLS:
             raise DelegateError(
                 f"a CSV file has at most {MOST_CELLS} columns, but the model has {cells} output "
-                "numbers: name a folder as the output, for Parquet files; for a classifier, use "
+                "numbers: name a folder as the output, for a Parquet file; for a classifier, use "
                 "--top"
             )
-        names = [
-            f"{name}_{i}" if column.count > 1 else name
-            for name, column in columns.items()
-            for i in range(column.count)
-        ]
-        self._header = ["path", "error", *names, "picture", "row"]
-        with ExitStack() as undo:
-            with _naming(file):
-                file.parent.mkdir(parents=True, exist_ok=True)
-                self._locked = undo.enter_context(file.open("a+b", buffering=0))
-                _lock(self._locked, file)
-                if not os.path.samestat(os.fstat(self._locked.fileno()), file.stat()):
-                    raise _in_use(file)  # another run has just replaced it
-                self._locked.seek(0)
-                data = self._locked.read()
-            self._lines: dict[str, bytes] = {}
-            self._read(data)
-            whole = b"".join([_line(self._header), *self._lines.values()])
-            with _naming(file):
-                if data != whole:  # new, or a run was killed while it wrote
-                    self._replace(whole)
-            undo.pop_all()
-
-    def _read(self, data: bytes) -> None:
-        *lines, _ = data.split(b"\n")  # the rest is an incomplete line
-        try:
-            texts = [line.decode("utf-8") for line in lines]
-            rows = [next(csv.reader([text], strict=True), []) for text in texts]
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise self._damaged(str(error)) from error
-        if not rows and _line(self._header).startswith(data):
-            return
-        if not rows or (*rows[0][:2], *rows[0][-2:]) != ("path", "error", "picture", "row"):
-            raise DelegateError(f"{self._file} is not a results file: use another --output")
-        if rows[0] != self._header:
-            few = ", ".join(self._header[:8])
-            raise DelegateError(
-                _of_another(self._file, "other columns", f"a table with {few}, ...")
-            )
-        for number, cells in enumerate(rows[1:], 2):
-            if len(cells) != len(self._header) or cells[-1] != self._check(cells[:-1]):
-                raise self._damaged(f"row {number}")
-            self.rows[cells[0]] = cells[-2], cells[1] or None
-            self._lines[cells[0]] = _line(cells)
-
-    def _damaged(self, where: str) -> DelegateError:
-        return DelegateError(
-            f"the results {self._file} are from another model or other options, or were changed "
-            f"({where}): use another --output, or move the file away"
+        return Results(output, output.with_name(f"{output.name}.sqlite"), model, columns)
+    if suffix[1:2].isalpha() and not output.is_dir():
+        raise DelegateError(
+            f"expected a file results.csv or a folder for a Parquet file as the output, found "
+            f"{output}, a file of another format"
         )
-
-    def _check(self, cells: Sequence[str]) -> str:
-        return digest(self._model, *cells)[:16]
-
-    def forget(self, paths: Set[str]) -> None:
-        if paths.isdisjoint(self.rows):
-            return
-        for path in paths & self.rows.keys():
-            del self.rows[path], self._lines[path]
-        with _naming(self._file):
-            self._replace(b"".join([_line(self._header), *self._lines.values()]))
-
-    def _replace(self, data: bytes) -> None:
-        temporary = self._file.with_name(f".{self._file.name}.tmp")
-        old, self._locked = self._locked, _replace(self._file, temporary, data)
-        old.close()
-
-    def _write_rows(self, rows: Sequence[Row]) -> None:
-        lines = {row["path"]: self._line_of(row) for row in rows}
-        with _naming(self._file):
-            size = os.fstat(self._locked.fileno()).st_size
-            try:
-                _write(self._locked, b"".join(lines.values()))
-            except OSError:
-                with suppress(OSError):
-                    self._locked.truncate(size)
-                self._locked.seek(size)
-                raise
-        self._lines |= lines
-
-    def _line_of(self, row: Row) -> bytes:
-        cells = [row["path"], row["error"] or ""]
-        for name, column in self._columns.items():
-            values = row.get(name, [""] * column.count)
-            if len(values) != column.count:
-                raise DelegateError(
-                    f"expected {column.count} numbers from the model, for the columns of the CSV "
-                    f"file, found {len(values)}: name a folder as the output, for Parquet files"
-                )
-            cells += map(str, values)
-        cells = [cell.replace("\n", " ") for cell in (*cells, row["picture"])]
-        return _line([*cells, self._check(cells)])
+    _schema(columns)
+    old = next(iter(output.glob("results-*.parquet")), None) if output.is_dir() else None
+    if old is not None:
+        raise DelegateError(
+            f"{old} has results of another program, or of an earlier version, which readers of the "
+            f"folder would add: move it away, or use another --output"
+        )
+    return Results(output / "results.parquet", output / "_results.sqlite", model, columns)
 
 
-def _file_name(data: bytes) -> str:
-    return f"results-{digest(data)}.parquet"
+def _write_csv(path: Path, columns: Mapping[str, Column], rows: Iterator[Row]) -> None:
+    """A line for each row, with a cell for each number."""
+    names = [
+        f"{name}_{i}" if column.count > 1 else name
+        for name, column in columns.items()
+        for i in range(column.count)
+    ]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["path", "error", *names, "picture"])
+        for row in rows:
+            values = [map(str, row[name]) for name in columns if name in row]
+            cells = [cell for each in values for cell in each] or [""] * len(names)
+            writer.writerow([row["path"], row["error"] or "", *cells, row["picture"]])
 
 
-def _line(cells: Sequence[str]) -> bytes:
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue().encode("utf-8")
+def _write_parquet(path: Path, columns: Mapping[str, Column], rows: Iterator[Row]) -> None:
+    """A list for each result."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    schema = _schema(columns)
+    size = sum(np.dtype(column.dtype).itemsize * column.count for column in columns.values())
+    most = max(min(MOST_BYTES // max(size, 1), 1024), 1)
+    with pq.ParquetWriter(path, schema) as writer:
+        while group := list(islice(rows, most)):
+            arrays = [pa.array([row.get(f.name) for row in group], f.type) for f in schema]
+            writer.write_table(pa.table(arrays, schema=schema))
 
 
-def _of_another(output: Path, other: str, expected: str) -> str:
-    return (
-        f"expected results of {expected} in {output}, found {other}: use another --output, or the "
-        "same model and options"
-    )
-
-
-@contextmanager
-def _naming(output: Path, reads: bool = False) -> Iterator[None]:
-    """Raise the system's errors as DelegateErrors that name the results."""
+def _schema(columns: Mapping[str, Column]) -> Any:
+    """The types of a Parquet file; raises DelegateError if it cannot be written."""
     try:
-        yield
-    except OSError as error:
-        if reads:
-            raise DelegateError(f"cannot read the results {output}: {reason_of(error)}") from error
-        raise DelegateError(f"cannot write the results {output}: {reason_of(error)}") from error
+        import pyarrow as pa
+    except ImportError as error:
+        raise DelegateError(
+            f"Parquet files need pyarrow ({error}): pip install pyarrow, or name a file "
+            "results.csv as the output"
+        ) from error
+    fields = [(name, pa.string()) for name in ABOUT]
+    for name, column in columns.items():
+        try:
+            fields.append((name, pa.list_(pa.from_numpy_dtype(np.dtype(column.dtype)))))
+        except pa.ArrowException as error:
+            raise DelegateError(f"Parquet files cannot have {column.dtype} numbers") from error
+    return pa.schema(fields)
 
 
-def _lock(file: IO[bytes], output: Path) -> None:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise _in_use(output) from error
+def _check(path: str, picture: str, error: str | None, results: bytes) -> str:
+    return digest(repr((path, picture, error)), results)
 
 
-def _in_use(output: Path) -> DelegateError:
-    return DelegateError(
-        f"another run writes to {output}: wait for its end, or use another --output"
-    )
-
-
-def _write(file: IO[bytes], data: bytes) -> None:
-    """Write all bytes to the disk."""
-    left = memoryview(data)
-    while left:
-        left = left[file.write(left) :]
-    os.fsync(file.fileno())
-
-
-def _replace(file: Path, temporary: Path, data: bytes) -> IO[bytes]:
-    """Write a file under a temporary name, and rename it when it is complete; it is locked."""
-    with ExitStack() as undo:
-        opened = undo.enter_context(temporary.open("w+b", buffering=0))
-        undo.callback(temporary.unlink, missing_ok=True)
-        _lock(opened, file)
-        _write(opened, data)
-        os.replace(temporary, file)
-        undo.pop_all()
-        return opened
+def _digest_of(path: Path) -> str:
+    """The digest of a file, which is then on the disk."""
+    hashed = blake2b(digest_size=16)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        while data := file.read(1 << 20):
+            hashed.update(data)
+    return hashed.hexdigest()

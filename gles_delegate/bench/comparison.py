@@ -24,7 +24,7 @@ from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.sanitizer import Trespass
-from gles_delegate.verification.deviation import largest_error, scale_of
+from gles_delegate.verification.deviation import allowed_error, largest_error, scale_of
 
 MARGIN = 2
 """A tensor's allowed distance from LiteRT, in distances between LiteRT's two sets of kernels."""
@@ -279,8 +279,6 @@ def _difference(
             f"tensor {tensor.index} has the shape {list(ours.shape)} here, and "
             f"{list(theirs.shape)} in LiteRT"
         )
-    real = ours.dtype.kind in "fc"
-    quantized = tensor.is_quantized and not real
     return Difference(
         tensor.index,
         tensor.name,
@@ -290,7 +288,7 @@ def _difference(
         node.op if node else "input",
         error=largest_error(ours, theirs),
         scale=scale_of(theirs),
-        allowed=tolerance if real else steps if quantized else 0,
+        allowed=allowed_error(theirs, tensor.is_quantized, tolerance, steps),
         same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
     )
 

@@ -13,7 +13,7 @@ def main() -> None:
         if (error.name or "").startswith("gles_delegate"):
             raise
         sys.exit(
-            f"gles-delegate: {error.name} is not installed; the command line needs "
-            "pip install click matplotlib pillow rich"
+            f"gles-delegate: the command line needs the extra cli ({error}): "
+            "pip install 'gles_delegate[cli]'"
         )
     gles_delegate(prog_name="gles-delegate")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gles_delegate.bench.roofline import traffic_of
 from gles_delegate.dispatch import Const, Dispatch
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.schema import TENSORFLOW_OP
@@ -143,21 +142,25 @@ def _moves(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
         )
 
 
+def _traffic(dispatches: Iterable[Dispatch]) -> int:
+    return sum(dispatch.traffic for dispatch in dispatches)
+
+
 def _memory(graph: Graph, dispatches: Sequence[Dispatch]) -> Iterator[str]:
     """On layers whose weights or activations take longer to move than to compute with."""
-    waiting = [d for d in dispatches if 0 < d.flops < BALANCE * traffic_of(d)]
+    waiting = [d for d in dispatches if 0 < d.flops < BALANCE * d.traffic]
     by_weights: list[Dispatch] = []
     by_activations: list[Dispatch] = []
     for d in waiting:
         weights = sum(o.nbytes for o in {*d.operands} if isinstance(o, Const))
-        (by_weights if 2 * weights > traffic_of(d) else by_activations).append(d)
-    least = max(WAITING * sum(map(traffic_of, dispatches)), LEAST_MOVED)
+        (by_weights if 2 * weights > d.traffic else by_activations).append(d)
+    least = max(WAITING * _traffic(dispatches), LEAST_MOVED)
     is_float = any(d.output.kind == "float" for d in by_activations)
     for layers, remedy in (
         (by_weights, "8-bit weights are a quarter as many bytes as float32"),
         (by_activations, "precision_loss_allowed stores them as float16, half as many bytes"),
     ):
-        moved = sum(map(traffic_of, layers))
+        moved = _traffic(layers)
         if moved > least and (is_float or layers is by_weights):
             flops = sum(d.flops for d in layers)
             yield (

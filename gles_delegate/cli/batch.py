@@ -31,7 +31,7 @@ from gles_delegate.runtime.standalone import describe
     "--output",
     required=True,
     type=common.PATH,
-    help="A folder for Parquet files, or a file results.csv. Existing rows are not recomputed.",
+    help="A folder for a Parquet file, or a file results.csv. Existing rows are not recomputed.",
 )
 @click.option("--top", type=click.IntRange(1), help="The top N classes instead of all scores.")
 @common.labels_option
@@ -77,7 +77,7 @@ def batch(
             for rows in _computed(file, arguments, chunks, workers, address) if missing else ():
                 results.add(rows)
                 bar.update(task, advance=len(rows))
-        results.flush()
+        results.write_table()
     except (DelegateError, KeyboardInterrupt) as error:
         _end_early(results, paths, error)
     finally:
@@ -93,7 +93,7 @@ def batch(
 
 def _print_summary(pictures: int, computed: int, errors: Mapping[str, str]) -> None:
     number = f"{pictures} picture{'s' * (pictures != 1)}"
-    print(f"{number}, {computed} of them computed now; {len(errors)} cannot be read")
+    print(f"{number}: {computed} computed, {len(errors)} unreadable")
     for path, reason in errors.items():
         print(common.printable(f"{path}: {reason}"), file=sys.stderr)
 
@@ -165,16 +165,16 @@ def _computed(
         from gles_delegate.ray import cluster
     except ImportError as error:
         raise common.wrong_usage(
-            f"install the extra ray ({error}): pip install '.[ray]'"
+            f"--address needs the extra ray ({error}): pip install 'gles_delegate[ray]'"
         ) from error
     return cluster.compute(bytes(file.content), arguments, chunks, workers, address)
 
 
 def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:
-    """Write the computed rows, and end with the error and their number."""
+    """Write the table, and end with the error and the number of pictures that are done."""
     reason = str(error)
     try:
-        results.flush()
+        results.write_table()
     except DelegateError as another:
         reason = reason or str(another)
     done = sum(1 for path in paths if path in results.rows)

@@ -156,10 +156,10 @@ def _draw(path: Path, title: str, profile: ProfileReport) -> None:
     """Draw a bar for each node: the time of its dispatches, in a color for its op."""
     try:
         from matplotlib.figure import Figure
-    except ImportError:
+    except ImportError as error:
         raise ValueError(
-            "matplotlib, for --picture, is not installed: pip install matplotlib"
-        ) from None
+            f"--picture needs the extra plot ({error}): pip install 'gles_delegate[plot]'"
+        ) from error
     nodes: defaultdict[tuple[int, str], float] = defaultdict(float)
     totals: defaultdict[str, float] = defaultdict(float)
     for dispatch in profile:

@@ -31,7 +31,10 @@ from gles_delegate.version import __version__
 @click.option("-v", "--verbose", is_flag=True, help="Also show the device's limits, every check.")
 @common.json_option
 def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_json: bool) -> None:
-    """Show usable devices, run a self-test, suggest fixes."""
+    """Show usable devices, run a self-test, suggest fixes.
+
+    The self-test is that of `verify --quick`.
+    """
     state = self_test(device)
     advice = list(_advice(state))
     speed = None
@@ -75,9 +78,10 @@ def self_test(device: int | None) -> dict[str, Any]:
     try:
         state["egl"] = libegl().name
         state["devices"] = [dataclasses.asdict(d) for d in list_devices()]
-        tested = CompatibilityList(device)
+        with common.progress_bar() as bar:
+            tested = CompatibilityList(device, common.counting(bar, "self-test"))
         state["healthy"], state["reason"] = not tested.reason, tested.reason
-        state["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
+        state["checks"] = [{**dataclasses.asdict(c), "passed": c.is_right} for c in tested.checks]
         if tested.limits is not None:
             names = ("vendor", "renderer", "version")
             state["device"] = {name: getattr(tested, name) for name in names}
@@ -157,7 +161,8 @@ def _check_rows(checks: Sequence[dict[str, Any]], verbose: bool) -> Iterator[tup
         verdict = "passed" if check["passed"] else "FAILED"
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
         if verbose or not check["passed"]:
-            yield f"  {check['name']}", f"{verdict}, {detail}"
+            where = " with float16 storage" * (check["storage"] == "float16")
+            yield f"  {check['name']}{where}", f"{verdict}, {detail}"
 
 
 def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from gles_delegate.bench.roofline import BOARDS
 from gles_delegate.cli import common
 from gles_delegate.cli.advice import advise, count_ops
-from gles_delegate.cli.diagram import draw_graphs
-from gles_delegate.cli.estimates import Estimated, limits_of, read_device
+from gles_delegate.cli.diagram import DOT, MERMAID, Graphs, to_dot, to_mermaid
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
@@ -29,14 +27,7 @@ from gles_delegate.report import DelegationReport
 
 @common.command
 @common.model_argument
-@click.option(
-    "--device",
-    callback=read_device,
-    metavar="DEVICE",
-    help="Plan for a device that doctor lists, by its number, or estimate the costs on one that is "
-    "not there, by a name of docs/gpus.md, such as v3d-7.1.",
-)
-@click.option("--board", type=click.Choice(list(BOARDS)), help="Estimate the time on a board.")
+@click.option("--device", type=click.IntRange(0), help="Plan for a device that doctor lists.")
 @click.option("--half", is_flag=True, help="Plan tensors stored as float16.")
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
 @click.option("--nodes", is_flag=True, help="List every node, also those on the GPU.")
@@ -46,13 +37,13 @@ from gles_delegate.report import DelegationReport
     "--graph",
     "drawing",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the graph, and where its nodes run, to this file (SVG).",
+    help="Write the graph, and where its nodes run, to this file: Graphviz's DOT (.dot, .gv) or "
+    "Mermaid (.mmd, .md).",
 )
 @common.json_option
 def inspect(
     model: Path,
-    device: int | str | None,
-    board: str | None,
+    device: int | None,
     half: bool,
     partitions: int,
     nodes: bool,
@@ -66,17 +57,15 @@ def inspect(
     This needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. It
     shows every model of a bundle.
     """
-    target = _Target.of(device, board)
+    target = _Target.of(device)
     target = target._replace(half=half and target.limits.profile.half_storage)
     models = {
         name: _Inspected(file.graph(), target, partitions)
         for name, file in read_models(model).items()
     }
     if drawing is not None:
-        if drawing.suffix != ".svg":
-            raise common.wrong_usage(f"--graph writes SVG: expected FILE.svg, found {drawing}")
         drawn = [inspected.drawn(name or model.name) for name, inspected in models.items()]
-        drawing.write_text(draw_graphs(dict(chain.from_iterable(drawn))), "utf-8")
+        drawing.write_text(_drawing(drawing, dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
         data = {
             name: {**inspected.data(advice), "planned_for": target.name}
@@ -88,35 +77,35 @@ def inspect(
         if name:
             print(f"\n{name}\n{'-' * len(name)}")
         inspected.print_text(nodes, dispatches, advice)
-        if inspected.estimated:
-            inspected.estimated.print_text()
+
+
+def _drawing(file: Path, graphs: Graphs) -> str:
+    if file.suffix in DOT:
+        return to_dot(graphs)
+    if file.suffix in MERMAID:
+        return to_mermaid(graphs, fenced=file.suffix == ".md")
+    raise common.wrong_usage(
+        f"--graph writes text for Graphviz, {' or '.join(DOT)}, or for Mermaid, "
+        f"{' or '.join(MERMAID)}, found {file}: for a picture, write model.dot, and run "
+        "'dot -Tsvg model.dot -o model.svg'"
+    )
 
 
 class _Target(NamedTuple):
     """The device that models are planned for.
 
     Attributes:
-        estimated: Its name in the table of kernels, from which costs are estimated.
-        board: The board whose time is estimated.
         half: Whether tensors are stored as float16.
     """
 
     name: str
     limits: Limits
-    estimated: str | None = None
-    board: str | None = None
     half: bool = False
 
     @classmethod
-    def of(cls, device: int | str | None, board: str | None) -> _Target:
-        if board is not None:
-            if device is not None:
-                raise common.wrong_usage("expected --device or --board, found both")
-            device = BOARDS[board].device
+    def of(cls, device: int | None) -> _Target:
         if device is None:
             return cls("any device with OpenGL ES 3.1", Limits())
-        if isinstance(device, str):
-            return cls(device, limits_of(device), device, board)
         gpu = GpuContext(None, device)
         gpu.release()
         return cls(gpu.driver.renderer, gpu.limits)
@@ -151,15 +140,9 @@ class _Inspected:
             plans = [make_plan(low, segment, limits, target.half) for segment in partition.segments]
             self._entries.append(_Entry(subgraph, low, partition, plans, target.half))
         self._report = sum((entry.report for entry in self._entries), DelegationReport())
-        every = chain.from_iterable(entry.plans for entry in self._entries)
-        dispatches = [dispatch for plan in every for dispatch in plan.dispatches]
-        device = target.estimated
-        self.estimated = (
-            Estimated(device, target.board, target.half, dispatches) if device else None
-        )
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
-        """The items of the argument of `draw_graphs`."""
+        """The items of a `Graphs`."""
         return [
             (f"{name}, subgraph {e.graph.index}" if e.graph.index else name, (e.graph, e.report))
             for e in self._entries
@@ -185,7 +168,6 @@ class _Inspected:
                 for reason, nodes in self._report.causes
             ],
             **({"advice": advised} if advice else {}),
-            **({"estimate": self.estimated.data()} if self.estimated else {}),
             "gives_sizes": list(self._entries[0].lowered.values),
             "segments": [
                 {

@@ -87,7 +87,7 @@ def watch(
             app = show(make, source, options)
     except ImportError as error:
         raise DelegateError(
-            f"watch needs the extra windows ({error}): pip install '.[windows]'"
+            f"watch needs the extra apps ({error}): pip install 'gles_delegate[apps]'"
         ) from error
     if as_json:
         common.print_json(

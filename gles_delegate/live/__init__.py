@@ -1,6 +1,6 @@
 """Apps on pictures, videos and cameras, in a window or headless; the examples' base.
 
-Needs the packages of the extra ``windows``: av, glfw, Pillow, tqdm.
+Needs the packages of the extra ``apps``: av, glfw, Pillow, tqdm.
 """
 
 from gles_delegate.live.app import App, Canvas, Findings, Frame, Network, Timings

@@ -19,7 +19,7 @@ import numpy as np
 
 from gles_delegate.model.graph import Array
 from gles_delegate.runtime.store import fingerprint
-from gles_delegate.verification.deviation import relative_error
+from gles_delegate.verification.deviation import allowed_error, ratio, relative_error
 
 FILE = "cases.bin"
 _TOLERANCE, _HALF_TOLERANCE = 1e-5, 1e-2
@@ -56,18 +56,9 @@ class VerificationCase:
         return max(each, key=lambda pair: ratio(*pair), default=(0.0, 0.0))
 
     def _allowed(self, expected: Array, half: bool) -> float:
-        if expected.dtype.kind in "fc":
-            return _HALF_TOLERANCE if half else _TOLERANCE
-        if expected.dtype.itemsize <= 2 and expected.dtype.kind in "iu":
-            return max(self.steps, _HALF_STEPS * half)
-        return 0.0
-
-
-def ratio(error: float, allowed: float) -> float:
-    """The share of the allowed error; above 1 is wrong."""
-    if not error:
-        return 0.0
-    return error / allowed if allowed else np.inf
+        quantized = expected.dtype.itemsize <= 2 and expected.dtype.kind in "iu"
+        tolerance = _HALF_TOLERANCE if half else _TOLERANCE
+        return allowed_error(expected, quantized, tolerance, max(self.steps, _HALF_STEPS * half))
 
 
 @cache
@@ -82,9 +73,9 @@ def content_id() -> str:
     return fingerprint(content())
 
 
-def load_cases() -> tuple[VerificationCase, ...]:
-    """The cases of the package, in the order of their ops."""
-    return tuple(unpack(content()))
+def load_cases(quick: bool = False) -> tuple[VerificationCase, ...]:
+    """The cases of the package, or the quick ones, in the order of their ops."""
+    return tuple(case for case in unpack(content()) if case.quick or not quick)
 
 
 def pack(cases: Iterable[VerificationCase]) -> bytes:

@@ -20,7 +20,8 @@ from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.sanitizer import Trespass
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
-from gles_delegate.verification.cases import VerificationCase, ratio
+from gles_delegate.verification.cases import VerificationCase
+from gles_delegate.verification.deviation import ratio
 
 _LANES = 8
 """Invocations in a work group of a conversion."""

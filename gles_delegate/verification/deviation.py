@@ -1,4 +1,4 @@
-"""How far results are from the right ones: the measure of every comparison with LiteRT."""
+"""Whether results are right: the measure and the rule of every comparison with LiteRT."""
 
 from __future__ import annotations
 
@@ -36,3 +36,21 @@ def scale_of(expected: Array) -> float:
 def relative_error(actual: Array, expected: Array) -> float:
     """`largest_error` as a share of `scale_of`."""
     return largest_error(actual, expected) / scale_of(expected)
+
+
+def allowed_error(expected: Array, quantized: bool, tolerance: float, steps: float) -> float:
+    """The largest `relative_error` that is right.
+
+    It is `tolerance` for real numbers, and `steps` for integers that are `quantized`; others are
+    exact.
+    """
+    if expected.dtype.kind in _REAL:
+        return tolerance
+    return steps if quantized else 0.0
+
+
+def ratio(error: float, allowed: float) -> float:
+    """The share of the allowed error; above 1 is wrong."""
+    if not error:
+        return 0.0
+    return error / allowed if allowed else np.inf

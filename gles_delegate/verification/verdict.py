@@ -48,8 +48,7 @@ def wrong_ops(thread: GlThread, options: GpuDelegateOptions) -> Verdict:
 
 
 def _verdict(thread: GlThread, forms: list[Form]) -> Verdict:
-    cases = [case for case in load_cases() if case.quick]
-    results = thread.run(lambda: [*verified(thread.gpu, cases, forms)])
+    results = thread.run(lambda: [*verified(thread.gpu, load_cases(quick=True), forms)])
     wrong = sorted((r for r in results if not r.is_right), key=lambda result: -result.ratio)
     return {result.op: _reason(result) for result in reversed(wrong)}
 

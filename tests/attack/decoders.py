@@ -193,12 +193,11 @@ def attack_export(rng: Generator) -> None:
     notation = (repr, json.dumps)[rng.integers(2)]
     values = {"task": "pose", "stride": 32, "imgsz": [640, 640], "names": {0: "a", 1: "b'\"é"}}
     data = bytearray(notation(values).encode())
-    if rng.random() < 0.3:
-        data = bytearray(b"task: pose\nstride: 32\nnames:\n  0: a\n  1: 'b'\nimgsz:\n- 640\n- 9\n")
     for _ in range(int(rng.integers(1, 8))):
         place = int(rng.integers(len(data)))
-        piece = (b"{", b"[", b"'", b'"', b"\\", b"\xff", b"\0", b"-", b"9" * 40, b"[" * 5000)
-        chosen = piece[rng.integers(len(piece))]
+        marks = (b"{", b"[", b"'", b'"', b"\\", b"\xff", b"\0", b"-")
+        pieces = (*marks, b"9" * 40, b"[" * 5000, b"+1" * 99, b"()")
+        chosen = pieces[rng.integers(len(pieces))]
         data[place : place + int(rng.integers(0, 4))] = chosen * int(rng.choice([1, 1, 300]))
     start = time.process_time()
     export = parse_export(bytes(data))

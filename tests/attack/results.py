@@ -3,6 +3,7 @@
 Each case is a life of a folder or a file: runs that add rows, end early or are killed in the
 middle, beside files of others and other runs. Afterwards no row may be lost that was written,
 doubled or changed, no file of others touched, and every error must be the package's.
+The table must have all rows after each run that is not killed.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.attack.workers import Outcome
 
 COLUMNS = {"scores": Column("float32", 2)}
 MODEL = "model 0123"
+TABLE = "results.parquet"
 FOREIGN = {
     "theirs.parquet": b"PAR1 half a file",
     "notes.txt": b"keep",
@@ -85,8 +87,14 @@ class _Life:
 
     def add(self, results: Results, rows: list[Row]) -> None:
         results.add(rows)
-        results.flush()
         self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
+        results.write_table()
+
+    def files(self) -> list[Path]:
+        """The database and the table, as far as they are there."""
+        here = self.output.suffix
+        names = ("results.csv.sqlite", "results.csv") if here else ("_results.sqlite", TABLE)
+        return [file for name in names if (file := self.folder / name).is_file()]
 
     def check(self) -> None:
         """The rows are there, once, as a reader finds them; others' files are as they were."""
@@ -98,6 +106,7 @@ class _Life:
             return
         with self.opened() as results:
             assert results.rows == self.rows, "other rows"
+            results.write_table()
         rows = _table(self.output)
         assert sorted(each["path"] for each in rows) == sorted(self.rows), "other paths"
         for each in rows:
@@ -125,8 +134,8 @@ def _table(output: Path) -> list[dict[str, Any]]:
         return [{**row, "scores": [float(row["scores_0"]), float(row["scores_1"])]} for row in rows]
     import pyarrow.parquet as pq
 
-    files = sorted(output.glob("results-*.parquet"))
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    rows: list[dict[str, Any]] = pq.read_table(output / TABLE).to_pylist()
+    return rows
 
 
 def _run(life: _Life) -> None:
@@ -159,24 +168,25 @@ def _other_model(life: _Life) -> None:
     with suppress(DelegateError):
         open_results(life.output, "model 4567", COLUMNS).close()
         assert not life.rows or life.damaged, "another model's results were taken"
-        if life.output.suffix and not life.damaged:
-            life.output.unlink()  # it is of that model now
-            life.rows.clear()
+        for file in life.files():
+            file.unlink()  # they are of that model now
+        life.rows.clear()
+        life.damaged = False
 
 
 def _killed(life: _Life) -> None:
-    """A process writes rows, and ends as it writes, names or removes a file."""
-    rows, kills = [life.some() for _ in range(3)], life.choose.randint(0, 12)
+    """A process writes rows, and ends in the middle of a statement of SQLite, or of the table."""
+    rows, kills = [life.some() for _ in range(3)], life.choose.randint(0, 1500)
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
         with suppress(BaseException):
-            _die_after(kills)
             results = open_results(life.output, MODEL, COLUMNS)
+            _die_after(kills, results)
             for i, some in enumerate(rows):
                 results.add(some)
-                results.flush()
                 os.write(writer, bytes([i]))
+                results.write_table()
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
@@ -191,27 +201,36 @@ def _killed(life: _Life) -> None:
         life.rows |= {path: maybe[path] for path in results.rows if path in maybe}
 
 
-def _die_after(calls: int) -> None:
-    """End this process, as a signal would, after `calls` calls that write, name or remove files."""
+def _die_after(calls: int, results: Results) -> None:
+    """End this process, as a signal would, after `calls` steps of SQLite, or calls that name files.
+
+    A step is an instruction of its virtual machine, of which a statement has many.
+    """
     left = [calls]
+
+    def step() -> int:
+        if not left[0]:
+            os._exit(1)
+        left[0] -= 1
+        return 0
 
     def mortal(function: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            if not left[0]:
-                os._exit(1)
-            left[0] -= 1
+            left[0] = max(left[0] - 30, 0)
+            step()
             return function(*arguments, **named)
 
         return call
 
     for name in ("replace", "fsync", "unlink"):
         setattr(os, name, mortal(getattr(os, name)))
+    results._database.set_progress_handler(step, 1)
 
 
 def _full_disk(life: _Life) -> None:
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    size = life.output.stat().st_size if life.output.is_file() else 0
-    room = size + life.choose.randint(0, 3000)
+    sizes = [file.stat().st_size for file in life.files()]
+    room = max(sizes, default=0) + life.choose.randint(0, 20_000)
     rows = life.some()
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limit[1]))
     text = ""
@@ -227,8 +246,7 @@ def _full_disk(life: _Life) -> None:
 
 def _damage(life: _Life) -> None:
     """Bytes change, or the end is cut off."""
-    files = [life.output] if life.output.suffix else [*life.output.glob("results-*.parquet")]
-    files = [file for file in files if file.is_file() and file.stat().st_size]
+    files = [file for file in life.files() if file.stat().st_size]
     if not files:
         return
     life.damaged = True

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 from zipfile import ZipFile
 
 import click
@@ -16,9 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate.cli import common, tensor_files
+from gles_delegate.cli import benchmark, common, diagram, tensor_files
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
+from gles_delegate.report import ProfileReport
 from tests.support.command import call, call_json, picture_model, saved
 from tests.support.described_detectors import DescribedDetector
 from tests.support.example import EXAMPLES
@@ -51,54 +51,10 @@ def test_inspect(model: Path, mixed: Path) -> None:
     assert "conv_2d(" in call("inspect", model, "--dispatches")
 
 
-def test_inspect_estimates_costs_on_a_device_and_a_board(model: Path) -> None:
-    device = call_json("inspect", model, "--device", "v3d-7.1")["estimate"]
-    assert device["millions"].keys() == {"issue", "loads", "words"}
-    assert min(device["millions"].values()) > 0
-    data = call_json("inspect", model, "--board", "pi5")
-    assert data["planned_for"] == "v3d-7.1"
-    board = data["estimate"]
-    assert {name: board[name] for name in device} == device
-    assert board["least_ms"] == pytest.approx(sum(d["ms"] for d in board["dispatches"]))
-    assert board["most_ms"] == 4 * board["least_ms"]
-    assert {d["bound"] for d in board["dispatches"]} <= {"issue", "loads", "words", "memory"}
-    text = call("inspect", model, "--board", "pi5")
-    assert "estimated for Raspberry Pi 5, not measured: " in text
-    assert "conv_2d" in text.rpartition("estimated for")[2]
-
-
-def test_inspect_estimates_costs_of_half_storage(model: Path) -> None:
-    half, whole = (
-        call_json("inspect", model, "--device", "v3d-7.1", *option)["estimate"]
-        for option in (["--half"], [])
-    )
-    assert half["bytes"] < whole["bytes"]
-    assert half["millions"] != whole["millions"]
-    assert half["unknown_kernels"] == []
-    text = call("inspect", model, "--board", "pi5", "--half")
-    assert "on v3d-7.1 in float16: " in text
-    assert "conv_2d pointwise half" in text
-
-
-def test_inspect_tells_what_was_not_counted(model: Path) -> None:
-    data = call_json("inspect", model, "--device", "nvidia-gp104")["estimate"]["millions"]
-    assert (data["issue"] > 0, data["loads"]) == (True, None)
-    assert "loads not counted" in call("inspect", model, "--device", "nvidia-gp104")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--device", "v3d"), "expected a device's number or one of v3d-4.2, v3d-7.1"),
-        (("--device", "-1"), "expected a device's number"),
-        (("--board", "pi6"), "'pi6' is not one of"),
-        (("--board", "pi5", "--device", "0"), "expected --device or --board, found both"),
-    ],
-)
-def test_devices_and_boards_have_names(
-    model: Path, arguments: tuple[str, ...], message: str
-) -> None:
-    assert message in call("inspect", model, *arguments, status=2)
+def test_inspect_plans_for_float16(model: Path) -> None:
+    half, whole = (call_json("inspect", model, *option) for option in (["--half"], []))
+    assert (half["report"]["storage"], whole["report"]["storage"]) == ("float16", "float32")
+    assert half["segments"][0]["activation_bytes"] < whole["segments"][0]["activation_bytes"]
 
 
 def test_inspect_lists_what_a_model_has(tmp_path: Path) -> None:
@@ -141,8 +97,10 @@ def test_names_do_not_control_the_terminal(tmp_path: Path) -> None:
         assert not re.search(r"[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
         assert r"\x1b]0;title\x07\x1b[31mred" in text
     assert call_json("inspect", model)["inputs"][0]["name"] == EVIL
-    call("inspect", model, "--graph", tmp_path / "g.svg")
-    ElementTree.parse(tmp_path / "g.svg")
+    for name in ("g.dot", "g.mmd"):
+        call("inspect", model, "--graph", tmp_path / name)
+        text = (tmp_path / name).read_text("utf-8")
+        assert not re.search(r"[\0-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
 
 
 def test_tables_and_pairs_do_not_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,7 +263,7 @@ WRONG = (
     (["run", "{model}", "--input", "{folder}/zip.npy"], "cannot read the array"),
     (["run", "{model}", "--input", "{folder}/objects.npy"], "cannot read the array"),
     (["run", "{model}", "--input", "{folder}/missing.npy"], "cannot open {folder}/missing.npy: No"),
-    (["inspect", "{model}", "--graph", "{folder}/no/a.svg"], "cannot open {folder}/no/a.svg: No"),
+    (["inspect", "{model}", "--graph", "{folder}/no/a.dot"], "cannot open {folder}/no/a.dot: No"),
     (["run", "{model}", "--input", "{folder}/a.png"], "a picture suits an input [1, height"),
     (["run", "{model}", "--input", "x=a", "--input", "0=b"], "input 0 is given twice: a and b"),
     (["run", "{pictures}", "--input", "a.png"], "found 'a.png'; the model's inputs are 'real' (in"),
@@ -440,47 +398,34 @@ def test_labels_end_at_an_empty_line(tmp_path: Path) -> None:
     assert tensor_files.read_labels(path) == ("cat", "big dog")
 
 
-def test_inspect_draws_the_graph(tmp_path: Path, mixed: Path) -> None:
-    call("inspect", mixed, "--graph", tmp_path / "graph.svg")
-    root = ElementTree.parse(tmp_path / "graph.svg").getroot()
-    name = "{http://www.w3.org/2000/svg}"
-    texts = [element.text or "" for element in root.iter(f"{name}text")]
-    titles = [element.text or "" for element in root.iter(f"{name}title")]
-    assert texts[0] == "mixed.tflite"
-    nodes = [text for text in texts if text.split()[0].isdigit() and text.split()[1].isupper()]
-    assert [text.split()[0] for text in nodes] == list("012345")
-    (cast,) = [title for title in titles if title.startswith("2 CAST")]
-    assert cast.startswith("2 CAST, version 1, on the CPU: output 0 is float64")
-    assert len(list(root.iter(f"{name}path"))) >= 7
-    assert "--graph writes SVG" in call("inspect", mixed, "--graph", "graph.dot", status=2)
+@pytest.mark.parametrize("suffix", [".dot", ".gv", ".mmd", ".md"])
+def test_inspect_writes_the_graph(suffix: str, tmp_path: Path, mixed: Path) -> None:
+    file = (tmp_path / "graph").with_suffix(suffix)
+    call("inspect", mixed, "--graph", file)
+    text = file.read_text("utf-8")
+    boxes = dict(re.findall(r'^ {4}g0(\w+) ?\[(?:label=)?"(.*?)(?<!\\)"', text, re.MULTILINE))
+    edges = re.findall(r"^ {4}g0(\w+) --?> g0(\w+)$", text, re.MULTILINE)
+    assert [*boxes] == ["i0", *(f"n{i}" for i in range(6)), "o0"]
+    line_break = r"\\n" if suffix in (".dot", ".gv") else "<br/>"
+    assert re.fullmatch(
+        rf"2 CAST{line_break}2 x 5 x 3{line_break}output 0 is float64.*", boxes["n2"]
+    )
+    assert len(edges) == len(set(edges)) >= 7
+    assert {key for edge in edges for key in edge} == boxes.keys()
+    colors = {"n0": "#c9e7cb|:::GPU", "n2": "#ffcf9e|:::CPU", "o0": "#dde6f3|:::boundary"}
+    assert all(re.search(rf"g0{key} ?\[.*({color})", text) for key, color in colors.items())
+    assert text.startswith("```mermaid\n") == (suffix == ".md")
 
 
-def test_boxes_of_a_layer_keep_apart(tmp_path: Path) -> None:
-    b = ModelBuilder()
-    x = b.input((1, 4))
-    many = [b.op("EXP", [x], [(1, 4)]) for _ in range(5)]
-    total = b.op("ADD_N", many, [(1, 4)])
-    y = b.op("ADD", [total, x], [(1, 4)])  # an edge that passes two layers
-    call("inspect", saved(tmp_path / "m.tflite", b.build([y])), "--graph", tmp_path / "g.svg")
-    root = ElementTree.parse(tmp_path / "g.svg").getroot()
-    rows: dict[float, list[float]] = {}
-    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
-        rows.setdefault(float(box.attrib["y"]), []).append(float(box.attrib["x"]))
-    assert [len(rows[y]) for y in sorted(rows)] == [1, 5, 1, 1, 1]
-    assert all(np.diff(sorted(places)).min(initial=999) > 176 for places in rows.values())
-    (left, *_), right = rows[max(rows)], max(max(places) for places in rows.values())
-    assert left < right
+def test_a_drawing_of_another_kind(mixed: Path) -> None:
+    for name in ("graph.svg", "graph", "graph.png"):
+        text = call("inspect", mixed, "--graph", name, status=2)
+        assert "run 'dot -Tsvg model.dot -o model.svg'" in text
 
 
-def test_the_longest_path_is_drawn_straight(tmp_path: Path) -> None:
-    model = EXAMPLES / "models" / "super_resolution_x2.tflite"  # with residuals on both sides
-    call("inspect", model, "--graph", tmp_path / "g.svg")
-    root = ElementTree.parse(tmp_path / "g.svg").getroot()
-    rows: dict[str, set[str]] = {}
-    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
-        rows.setdefault(box.attrib["y"], set()).add(box.attrib["x"])
-    assert len(rows) == 22
-    assert len(set.intersection(*rows.values())) == 1
+def test_names_in_drawings_are_escaped() -> None:
+    assert diagram._quoted('a\\"b\n\x1b') == r'"a\\\"b\n?"'
+    assert diagram._entities(['"`<a>#', "&b"]) == "#34;#96;#60;a#62;#35;<br/>#38;b"
 
 
 def test_arrays_of_another_byte_order(tmp_path: Path) -> None:
@@ -500,5 +445,12 @@ def test_without_the_extra(missing: str) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 1
-    assert "pip install click matplotlib pillow rich" in ended.stderr
+    assert "the command line needs the extra cli (" in ended.stderr
+    assert ended.stderr.endswith("pip install 'gles_delegate[cli]'\n")
     assert "Traceback" not in ended.stderr
+
+
+def test_a_chart_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(ValueError, match=r"--picture needs the extra plot .*gles_delegate\[plot\]"):
+        benchmark._draw(tmp_path / "times.png", "title", ProfileReport("", False, ()))

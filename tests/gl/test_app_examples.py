@@ -37,7 +37,7 @@ Model = Callable[[str], Path]
 def _packages(require: Require) -> None:
     for name in ("av", "glfw"):
         if find_spec(name) is None:
-            require("windows", f"{name} is not installed (the extra 'windows')")
+            require("windows", f"{name} is not installed (the extra 'apps')")
 
 
 @pytest.fixture

@@ -102,7 +102,7 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     model, output = folder / "model.tflite", folder / name
     (folder / "3.png").write_bytes(b"no picture")
     text = batch(model, folder / "[01].png", "--output", output)
-    assert text == "2 pictures, 2 of them computed now; 0 cannot be read\n"
+    assert text == "2 pictures: 2 computed, 0 unreadable\n"
     every = (model, folder / "*.png", "--output", output)
     text = batch(*every, "--json", status=1, prints=True)
     reason = "expected a picture, found bytes of another kind"
@@ -117,7 +117,7 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     assert rows["3.png"]["scores"] is None
     pictures = [save(folder / f"{i}.png", i + 9 * (i == 1)) for i in range(4)]
     text = batch(model, folder / "*.png", "--output", output)
-    assert text == "4 pictures, 2 of them computed now; 0 cannot be read\n"
+    assert text == "4 pictures: 2 computed, 0 unreadable\n"
     rows = read(output)
     for i, expected in enumerate(scores(pictures, network())):
         assert rows[f"{i}.png"]["error"] is None
@@ -234,7 +234,7 @@ def test_ctrl_c_keeps_what_is_computed(waiting: Waiting, folder: Path) -> None:
     waiting.fifo.unlink()
     save(waiting.fifo, 2)
     text = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
-    assert text == "3 pictures, 1 of them computed now; 0 cannot be read\n"
+    assert text == "3 pictures: 1 computed, 0 unreadable\n"
     assert_complete(folder)
 
 
@@ -242,7 +242,7 @@ def test_a_worker_that_is_killed_is_replaced(waiting: Waiting, folder: Path) -> 
     waiting.kill_worker()
     waiting.feed()
     out, errors = waiting.end()
-    assert out == "3 pictures, 3 of them computed now; 0 cannot be read\n"
+    assert out == "3 pictures: 3 computed, 0 unreadable\n"
     assert "a worker ended with SIGKILL on " in errors
     assert errors.count("\n") == 1
     assert_complete(folder)
@@ -268,7 +268,7 @@ def test_a_run_that_is_killed_leaves_no_worker_and_can_be_repeated(
     waiting.feed()
     until(lambda: has_ended(worker))
     text = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
-    assert text == "3 pictures, 3 of them computed now; 0 cannot be read\n"
+    assert text == "3 pictures: 1 computed, 0 unreadable\n"
     assert_complete(folder)
 
 

@@ -30,7 +30,7 @@ def example(request: pytest.FixtureRequest, require: Require) -> str:
 
 def live(toolkit: str, require: Require) -> str:
     if find_spec(TOOLKITS[toolkit]) is None:
-        require("windows", f"{TOOLKITS[toolkit]} is not installed (the extra 'windows')")
+        require("windows", f"{TOOLKITS[toolkit]} is not installed (examples/requirements.txt)")
     return f"live_{toolkit}.py"
 
 
@@ -41,7 +41,7 @@ def video(tmp_path: Path, require: Require) -> Path:
     picture = np.full((180, 320, 3), (40, 90, 100), np.uint8)
     picture[(x - 100) ** 2 + (y - 70) ** 2 < 27**2] = (255, 140, 25)
     if find_spec("av") is None:
-        require("windows", "PyAV is not installed (the extra 'windows')")
+        require("windows", "PyAV is not installed (the extra 'apps')")
     return write_video(tmp_path / "disc.mp4", picture)
 
 

@@ -252,9 +252,9 @@ def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) ->
 @pytest.mark.parametrize(
     ("missing", "needing"),
     [
-        ("av", "watch needs the extra windows"),
+        ("av", "watch needs the extra apps"),
         ("glfw", "a window needs glfw"),
-        ("tqdm", "watch needs the extra windows"),
+        ("tqdm", "watch needs the extra apps"),
     ],
 )
 def test_watch_says_what_to_install(missing: str, needing: str, picture: Path) -> None:

@@ -255,7 +255,7 @@ def test_pictures_on_a_cluster(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "5 pictures, 5 of them computed now; 0 cannot be read\n"
+    assert done.stdout == "5 pictures: 5 computed, 0 unreadable\n"
     with output.open(newline="") as file:
         rows = {Path(row["path"]).name: row for row in csv.DictReader(file)}
     for i, expected in enumerate(alone(5)):

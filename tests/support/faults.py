@@ -8,7 +8,8 @@ from contextlib import suppress
 import numpy as np
 
 from gles_delegate.model.graph import Array
-from gles_delegate.verification.cases import VerificationCase, ratio
+from gles_delegate.verification.cases import VerificationCase
+from gles_delegate.verification.deviation import ratio
 from tests.support.oracle import run_litert
 
 FAULTS = frozenset(

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from gles_delegate.bench import roofline
-
 LAB = Path(__file__).parents[2] / "tools" / "gpu-lab"
 lab: Any = SimpleNamespace(**runpy.run_path(str(LAB / "measure")))
 
@@ -190,12 +188,3 @@ def test_a_model_that_is_not_in_the_table_is_an_error() -> None:
 def test_the_page_shows_the_table() -> None:
     table = lab.read()
     assert lab.page(table) == lab.PAGE.read_text("utf-8"), "make docs"
-
-
-def test_the_package_has_the_costs_of_kernels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shipped = roofline.TABLE.read_text("utf-8")
-    monkeypatch.setattr(roofline, "TABLE", tmp_path / "kernels.csv")
-    lab.write_kernels(lab.read())
-    assert roofline.TABLE.read_text("utf-8") == shipped, "make docs"

@@ -30,7 +30,6 @@ SHARED_NAMES = {
 
 NAMING_OPS = {
     "bench/device.py": "builds the models that it measures",
-    "compatibility.py": "builds the models that it tests a device with",
     "litert/check.py": "builds the model that it tests LiteRT with",
     "litert/native.py": "DELEGATE is LiteRT's name of a delegate's node, not an op of models",
     "model/reader.py": "CUSTOM stands for a custom op without a name",

@@ -23,7 +23,7 @@ from tests.conftest import Require
 def _packages(require: Require) -> None:
     for name in ("av", "tqdm"):
         if find_spec(name) is None:
-            require("windows", f"{name} is not installed (the extra 'windows')")
+            require("windows", f"{name} is not installed (the extra 'apps')")
 
 
 def silence(path: Path) -> None:

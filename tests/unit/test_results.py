@@ -1,8 +1,11 @@
-"""Files of results: whose they are, what a killed run leaves, and what is said of all else."""
+"""Results: whose they are, what a killed run leaves, and what is said of all else."""
 
 from __future__ import annotations
 
+import io
+import os
 import resource
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,7 +52,13 @@ def opened(
 def written(output: Path, *rows: Row) -> None:
     with opened(output) as results:
         results.add(rows)
-        results.flush()
+        results.write_table()
+
+
+def database(output: Path) -> Path:
+    if output.suffix == ".csv":
+        return output.with_name(f"{output.name}.sqlite")
+    return output / "_results.sqlite"
 
 
 def table(output: Path) -> list[dict[str, Any]]:
@@ -106,7 +115,7 @@ def test_rows_can_be_replaced(output: Path) -> None:
         results.forget({row("b")["path"], row("c")["path"], "/never/seen"})
         assert results.rows.keys() == {row("a")["path"]}
         results.add([row("b", content="another picture"), row("c")])
-        results.flush()
+        results.write_table()
     assert_has(output, row("a"), row("b", content="another picture"), row("c"))
 
 
@@ -116,8 +125,7 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     pq.write_table(pa.table({"theirs": [1, 2]}), tmp_path / "theirs.parquet")
     data = (tmp_path / "theirs.parquet").read_bytes()
     (tmp_path / "half.parquet").write_bytes(data[:100])
-    (tmp_path / f"results-{digest(data)}.parquet").write_bytes(data)
-    (tmp_path / "results-1.parquet").write_bytes(b"text")
+    (tmp_path / "results-1.csv").write_bytes(b"text")
     (tmp_path / "folder.parquet").mkdir()
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir() if file.is_file()}
     written(tmp_path, row("a"))
@@ -125,16 +133,49 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
         results.forget({row("a")["path"]})
     for name, content in before.items():
         assert (tmp_path / name).read_bytes() == content
-    assert not [file for file in tmp_path.glob("results-*.parquet") if file.name not in before]
 
 
-def test_a_table_of_others_is_left_alone(tmp_path: Path) -> None:
-    output = tmp_path / "results.csv"
-    for text in ("path,error\na.jpg,\n", "no table at all", "\n", '"', "a\0b\n", "\xff"):
-        output.write_text(text, "latin-1")
-        with pytest.raises(DelegateError, match="results"):
+def test_a_folder_with_results_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / f"results-{digest('1.0')}.parquet").touch()
+    with pytest.raises(DelegateError, match="an earlier version, which readers of the folder"):
+        open_results(tmp_path, MODEL, COLUMNS)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_table_of_others_is_left_alone(output: Path) -> None:
+    file = output if output.suffix == ".csv" else output / "results.parquet"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("path,error\na.jpg,\n")
+    with pytest.raises(DelegateError, match="move it away and rerun the command"):
+        open_results(output, MODEL, COLUMNS)
+    assert file.read_text() == "path,error\na.jpg,\n"
+    assert not database(output).exists()
+    file.unlink()
+    written(output, row("a"))
+    file.write_bytes(file.read_bytes() + b" ")
+    with pytest.raises(DelegateError, match="move it away and rerun the command to write it again"):
+        open_results(output, MODEL, COLUMNS)
+    file.unlink()
+    written(output)
+    assert_has(output, row("a"))
+
+
+def test_a_database_of_others_is_left_alone(output: Path) -> None:
+    database(output).parent.mkdir(exist_ok=True)
+    for text in ("no database", "SQLite format 3\0"):
+        database(output).write_text(text)
+        with pytest.raises(DelegateError, match="was modified or is corrupt; move it and "):
             open_results(output, MODEL, COLUMNS)
-        assert output.read_text("latin-1") == text
+        assert database(output).read_text() == text
+    database(output).unlink()
+    with sqlite3.connect(database(output)) as theirs:
+        theirs.execute("CREATE TABLE rows (path TEXT)")
+    theirs.close()
+    before = database(output).read_bytes()
+    with pytest.raises(DelegateError, match="is a database of another program: use another --o"):
+        open_results(output, MODEL, COLUMNS)
+    assert database(output).read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -162,7 +203,7 @@ def test_of_two_runs_the_second_is_refused(output: Path) -> None:
         results.forget({"/never/seen"})
         with pytest.raises(DelegateError, match="another run writes to"):
             open_results(output, MODEL, COLUMNS)
-        results.flush()
+        results.write_table()
         results.forget({row("b")["path"]})
         with pytest.raises(DelegateError, match="another run writes to"):
             open_results(output, MODEL, COLUMNS)
@@ -170,48 +211,88 @@ def test_of_two_runs_the_second_is_refused(output: Path) -> None:
     assert_has(output, row("a"), row("b"))
 
 
-def test_damage_is_named_or_does_not_matter(output: Path) -> None:
+def test_results_without_rows_can_be_another_model_s(output: Path) -> None:
+    with opened(output) as results:
+        results.write_table()
+    with opened(output, "model 4567") as results:
+        results.add([row("a")])
+        results.write_table()
+    with pytest.raises(DelegateError, match="found model 4567: use another --output"):
+        open_results(output, MODEL, COLUMNS)
+    assert_has(output, row("a"))
+
+
+@pytest.mark.parametrize("of", ["database", "table"])
+def test_damage_is_named_or_does_not_matter(of: str, output: Path) -> None:
     rows = [row("a"), row("b"), row("c", error="no picture")]
     written(output, *rows)
-    file = output if output.suffix == ".csv" else next(output.glob("*.parquet"))
-    data = file.read_bytes()
+    table = output if output.suffix == ".csv" else output / "results.parquet"
+    file, other = (database(output), table) if of == "database" else (table, database(output))
+    data, others = file.read_bytes(), other.read_bytes()
     rng = np.random.default_rng(0)
-    for _ in range(300):
+    refused = 0
+    for _ in range(100):
         damaged = bytearray(data)
-        for place in rng.integers(len(data), size=rng.integers(1, 4)):
+        for place in rng.integers(len(data), size=rng.integers(1, 40)):
             damaged[place] ^= int(rng.integers(1, 256))
         file.write_bytes(damaged[: rng.integers(len(data))] if rng.random() < 0.3 else damaged)
-        with suppress(DelegateError), opened(output) as results:
-            kept = [each for each in rows if each["path"] in results.rows]
-            assert_has(output, *kept)  # a line that is cut off is computed again
+        other.write_bytes(others)
+        reason = ""
+        try:
+            with opened(output) as results:
+                assert len(results.rows) == 3 or not file.stat().st_size
+                results.write_table()
+            assert_has(output, *rows)
+        except DelegateError as error:
+            reason = str(error)
+            refused += 1
+        assert not reason or "move it " in reason or "use another --output" in reason
+    assert refused > 50
 
 
-def test_a_run_that_was_killed_as_it_wrote_leaves_its_whole_rows(tmp_path: Path) -> None:
-    output = tmp_path / "results.csv"
+def test_a_cut_database_is_never_taken_for_fewer_rows(output: Path) -> None:
     written(output, row("a"), row("b"))
-    data = output.read_bytes()
-    start = data.index(b"/pictures/b")
-    for end in range(len(data)):
-        output.write_bytes(data[:end])
-        with opened(output) as results:
-            expected = [row("a")] if end >= start else []
-            assert [*results.rows] == [each["path"] for each in expected]
-    written(output, row("b"))
-    assert_has(output, row("a"), row("b"))
+    data = database(output).read_bytes()
+    for size in range(2, len(data), 97):
+        database(output).write_bytes(data[:size])
+        with pytest.raises(DelegateError, match="was modified or is corrupt; move it and "):
+            open_results(output, MODEL, COLUMNS)
 
 
-def test_a_run_that_was_killed_between_two_files_leaves_no_row_twice(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    written(tmp_path, row("a"), row("b"))
-    (before,) = tmp_path.glob("*.parquet")
-    data = before.read_bytes()
-    with opened(tmp_path) as results:
-        results.forget({row("b")["path"]})
-    before.write_bytes(data)
-    (tmp_path / ".gles_delegate.tmp").write_bytes(b"half a file")
-    with opened(tmp_path) as results:
-        assert results.rows.keys() == {row("a")["path"], row("b")["path"]}
-    assert_has(tmp_path, row("a"), row("b"))
+@pytest.mark.parametrize("at", ["fsync", "replace", "BEGIN", "UPDATE", "COMMIT"])
+def test_a_run_that_is_killed_as_it_writes_the_table(at: str, output: Path) -> None:
+    written(output, row("a"), row("b"))
+    child = os.fork()
+    if not child:
+        with suppress(BaseException):
+            results = open_results(output, MODEL, COLUMNS)
+            results.add([row("c")])
+            results._database.set_trace_callback(
+                lambda statement: os._exit(9) if statement.startswith(at) else None
+            )
+            setattr(os, at, lambda *_: os._exit(9))
+            results.write_table()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    with opened(output) as results:
+        assert len(results.rows) == 3
+        results.write_table()
+    assert_has(output, row("a"), row("b"), row("c"))
+    folder = output.parent if output.suffix == ".csv" else output
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_rows_can_be_read_while_a_run_adds_them(output: Path) -> None:
+    with opened(output) as results:
+        results.add([row("a")])
+        with sqlite3.connect(database(output)) as reader:
+            ((path, data),) = reader.execute("SELECT path, results FROM rows")
+            results.add([row("b")])
+        reader.close()
+    arrays = io.BytesIO(data)
+    assert path == row("a")["path"]
+    assert np.load(arrays).tolist() == list(row("a")["labels"])
+    np.testing.assert_array_equal(np.load(arrays), row("a")["scores"])
 
 
 @contextmanager
@@ -227,23 +308,26 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 def test_a_full_disk_loses_nothing(output: Path) -> None:
     written(output, row("a"))
-    room = output.stat().st_size + 150 if output.suffix == ".csv" else 100
-    with files_of_at_most(room), opened(output) as results:
-        results.add([row("b"), row("c")])
-        with pytest.raises(DelegateError, match=f"cannot write the results {output}: File too lar"):
-            results.flush()
-    assert_has(output, row("a"))
-    written(output, row("b"))
-    failing = pytest.raises(DelegateError, match="cannot write the results")
-    with failing, files_of_at_most(100), opened(output) as results:
-        results.forget({row("a")["path"]})
-        results.forget({row("b")["path"]})
-        results.add([row("a"), row("b")])
-        results.flush()
-    written(output, row("c"))
-    assert row("c")["path"] in [each["path"] for each in table(output)]
+    many = [row(f"b{i}" * 20) for i in range(200)]
+    size = database(output).stat().st_size
+    for room in (100, size, size + 5000):
+        with files_of_at_most(room), opened(output) as results:
+            with pytest.raises(DelegateError, match=f"cannot write the results {output}"):
+                results.add(many)
+            assert results.rows.keys() == {row("a")["path"]}
+        written(output)
+        assert_has(output, row("a"))
+    with opened(output) as results:
+        results.add(many)
+        with (
+            files_of_at_most(1000),
+            pytest.raises(DelegateError, match=r"cannot write the results .*File too large$"),
+        ):
+            results.write_table()
+    written(output)
+    assert len(table(output)) == 201
     folder = output.parent if output.suffix == ".csv" else output
-    assert not [file for file in folder.iterdir() if file.name.endswith(".tmp")]
+    assert len(list(folder.iterdir())) == 2
 
 
 @pytest.mark.parametrize("name", ["results.csv", "results"])
@@ -251,7 +335,7 @@ def test_a_place_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> N
     if name == "results":
         pytest.importorskip("pyarrow")
     (tmp_path / "file").touch()
-    with pytest.raises(DelegateError, match=f"cannot write the results .*{name}: "):
+    with pytest.raises(DelegateError, match=f"cannot write the results .*{name}.*: "):
         open_results(tmp_path / "file" / name, MODEL, COLUMNS)
 
 
@@ -279,14 +363,11 @@ def test_columns() -> None:
 def test_a_csv_file_has_no_room_for_pictures(tmp_path: Path) -> None:
     with pytest.raises(DelegateError, match="name a folder as the output"):
         open_results(tmp_path / "r.csv", MODEL, {"mask": Column("float32", 257 * 257)})
-    assert not (tmp_path / "r.csv").exists()
+    assert not list(tmp_path.iterdir())
 
 
-def test_rows_are_written_in_parts(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_ROWS", 2)
-    with opened(output) as results:
-        results.add([row("a"), row("b"), row("c")])
-        assert len(results.rows) == 3
-        results.add([row("d")])
-        assert len(results.rows) == 3
-    assert_has(output, row("a"), row("b"), row("c"))
+def test_a_parquet_file_has_rows_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(module, "MOST_BYTES", 20)
+    written(tmp_path, row("a"), row("b"), row("c"))
+    assert_has(tmp_path, row("a"), row("b"), row("c"))
