@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from gles_delegate.batch.predictor import FORMATS, Batch, Predictor
+from gles_delegate.batch.tasks import TaskPredictor
 from gles_delegate.errors import DelegateError
 from gles_delegate.model.graph import Array
 
@@ -26,9 +27,12 @@ class Handler:
         most_pixels: The largest picture; its pixels are counted before it is decoded.
     """
 
-    def __init__(self, predictor: Predictor, most_bytes: int, most_pixels: int) -> None:
+    def __init__(
+        self, predictor: Predictor | TaskPredictor, most_bytes: int, most_pixels: int
+    ) -> None:
         self._predictor = predictor
-        self._most_bytes, self._most_pixels = most_bytes, most_pixels
+        self._most_bytes = most_bytes
+        self._most_pixels = most_pixels
 
     async def answer(self, request: Any, compute: Compute) -> Any:
         """The response to a request, both of starlette.
@@ -68,7 +72,7 @@ class Handler:
                 if len(body) > self._most_bytes:
                     raise too_large
         except ClientDisconnect as error:
-            raise _Refused(400, "expected a body, found that the connection ended") from error
+            raise _Refused(400, "the client disconnected before sending the whole body") from error
         return bytes(body)
 
     def _row(self, kind: str, body: bytes) -> Batch:
@@ -168,8 +172,10 @@ def _typed(name: str, value: Any, dtype: Any) -> Array:
         raise _Refused(400, message) from error
 
 
-def _plain(array: Array) -> Any:
+def _plain(array: Any) -> Any:
     """A result as JSON, with null for NaN and infinity."""
+    if not isinstance(array, np.ndarray):  # the rows of a task
+        return array
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         finite = array.astype(object)
         finite[~np.isfinite(array)] = None

@@ -9,17 +9,21 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from gles_delegate.batch.machine import take_processors
 from gles_delegate.batch.predictor import ModelSource, Predictor
 from gles_delegate.batch.results import Row, column_name, digest
+from gles_delegate.batch.tasks import TaskPredictor
 from gles_delegate.errors import DelegateError, reason_of
 from gles_delegate.gl.egl import list_devices
 from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Array
+from gles_delegate.vision.drawing import palette
 
 
 def workers_for(count: int) -> int:
@@ -63,7 +67,7 @@ def compute(
     model does not run, or if workers die on the same pictures.
 
     Args:
-        arguments: See `Predictor`.
+        arguments: See `make_predictor`.
         notice: Called with a sentence if a worker is replaced.
     """
     processors = max(len(os.sched_getaffinity(0)) // workers, 1)
@@ -114,8 +118,25 @@ def _count_death(
     notice(f"a worker ended with {cause} {where}; it is replaced")
 
 
-def picture_rows(predictor: Predictor, paths: Sequence[str]) -> list[Row]:
-    """The results of a model with one input for picture files, in their order."""
+def make_predictor(
+    model: ModelSource, masks: Path | None = None, **arguments: Any
+) -> Predictor | TaskPredictor:
+    """A predictor of the results of a task, if there are "settings" or `masks`, or of outputs."""
+    if masks is not None:
+        return _Masking(model, masks=masks, **arguments)
+    return (TaskPredictor if "settings" in arguments else Predictor)(model, **arguments)
+
+
+class _Masking(TaskPredictor):
+    """A predictor that also writes a mask for each picture, a PNG of class numbers."""
+
+    def __init__(self, model: ModelSource, *, masks: Path, **arguments: Any) -> None:
+        super().__init__(model, **arguments)
+        self.masks = masks
+
+
+def picture_rows(predictor: Predictor | TaskPredictor, paths: Sequence[str]) -> list[Row]:
+    """The results for picture files, in their order, of a task or of a model with one input."""
     (name,) = predictor.inputs
     rows: list[Row] = []
     readable: list[Row] = []
@@ -132,12 +153,39 @@ def picture_rows(predictor: Predictor, paths: Sequence[str]) -> list[Row]:
             row["error"] = f"cannot be read: {reason_of(error)}"
         except ValueError as error:
             row["error"] = str(error)
-    if readable:
-        results = predictor.compute({name: np.concatenate(arrays)})
-        for output, column in results.items():
-            for row, values in zip(readable, column, strict=True):
-                row[column_name(output)] = values.reshape(-1)
+    if not readable:
+        return rows
+    if isinstance(predictor, TaskPredictor):
+        for row, (image,) in zip(readable, arrays, strict=True):
+            row["results"], mask = predictor.look(image)
+            if isinstance(predictor, _Masking) and mask is not None:
+                save_mask(mask, mask_of(predictor.masks, row["path"]))
+        return rows
+    results = predictor.compute({name: np.concatenate(arrays)})
+    for output, column in results.items():
+        for row, values in zip(readable, column, strict=True):
+            row[column_name(output)] = values.reshape(-1)
     return rows
+
+
+def mask_of(folder: Path, picture: str) -> Path:
+    """The file of a picture's mask."""
+    return folder / f"{Path(picture).stem}.png"
+
+
+def save_mask(numbers: Array, path: Path) -> None:
+    """Write class numbers as a PNG with the drawings' colors; the file is whole or not there."""
+    picture = Image.fromarray(numbers, "P")
+    colors = np.array([(0, 0, 0), *palette(256)[1:]], np.uint8)
+    picture.putpalette(colors.tobytes())
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        picture.save(temporary, "png")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DelegateError(f"cannot write the mask {path}: {reason_of(error)}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _serve(
@@ -148,7 +196,7 @@ def _serve(
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
         try:
             take_processors(processors)
-            predictor = Predictor(model, **arguments)
+            predictor = make_predictor(model, **arguments)
             pipe.send([])
             while True:
                 paths = pipe.recv()

@@ -25,7 +25,6 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.verification.deviation import relative_error
-from gles_delegate.vision.classes import class_names, dequantize, top_indices
 
 log = logging.getLogger("gles_delegate")
 
@@ -61,10 +60,9 @@ class Predictor:
     Args:
         model: The path of a model, or its bytes.
         signature: The signature that names inputs and outputs; None: tensors' names.
-        top: Replace the only output by columns "labels" and "scores" of the `top` classes.
-        labels: A name for each class; None: those in the model's metadata.
         mean: See `ImageTransform`; it takes precedence over the metadata.
         std: Likewise.
+        antialias: Likewise.
         options: See `GpuDelegateOptions`. Without a `serialization_dir`, programs are kept in a
             folder for temporary files.
 
@@ -75,16 +73,15 @@ class Predictor:
     Raises:
         ModelError: The model cannot be read.
         UnsupportedModelError, ContextError: See `Interpreter`.
-        ValueError: `top` is set and the model is not a classifier, or has another number of
-            classes than `labels`; or there are labels without `top`.
+        ValueError: There is no such signature.
 
     Examples:
         >>> pictures = [np.zeros((200, 320, 3), np.uint8)] * 2
-        >>> predictor = batch.Predictor("model.tflite", top=5)
+        >>> predictor = batch.Predictor("model.tflite")
         >>> results = predictor({"image": pictures, "path": ["a.jpg", "b.jpg"]})
         >>> predictor.close()
-        >>> sorted(results), results["scores"].shape
-        (['labels', 'path', 'scores'], (2, 5))
+        >>> [len(column) for column in results.values()]
+        [2, 2]
     """
 
     def __init__(
@@ -92,23 +89,18 @@ class Predictor:
         model: ModelSource,
         *,
         signature: str | None = None,
-        top: int | None = None,
-        labels: Sequence[str] | None = None,
         mean: float | None = None,
         std: float | None = None,
+        antialias: bool = True,
         options: GpuDelegateOptions | None = None,
     ) -> None:
-        options = options or GpuDelegateOptions()
-        folder = options.serialization_dir or cache_folder()
-        self._options = replace(options, own_thread=True, serialization_dir=folder)
-        self._mean, self._std = mean, std
+        self._options = replace(cached(options), own_thread=True)
+        self._mean = mean
+        self._std = std
+        self._antialias = antialias
         self._delegate = GpuDelegate(self._options)
         with on_error(self._delegate.close):
             self._open(model, signature)
-            self.top = top
-            require_classes(self.outputs, top, labels)
-            known = self._interpreter.metadata.outputs[0].labels if top else ()
-            self._labels: Sequence[str] = known if labels is None else labels
             self._has_states = keeps_states(self._graph)
             self._keeps_resources = keeps_resources(self._graph)
             self._has_run = False
@@ -176,8 +168,7 @@ class Predictor:
 
     def compute(self, feeds: Mapping[str, Array]) -> Batch:
         """The results for inputs [rows, ...] from `prepare`."""
-        results = self._results(feeds, len(next(iter(feeds.values()))))
-        return self._top_classes(next(iter(results.values()))) if self.top else results
+        return self._results(feeds, len(next(iter(feeds.values()))))
 
     def row_shape(self, name: str) -> tuple[int, ...]:
         """The shape of a row of an input of `compute`."""
@@ -223,9 +214,10 @@ class Predictor:
         row_details = {**details, "shape": (1, *inner)}
         metadata = self._metadata.get(details["index"], TensorMetadata())
         transform = picture_transform((1, *inner), dtype.name, metadata, self._mean, self._std)
+        transform = replace(transform, antialias=self._antialias)
         try:
             return np.concatenate(
-                [as_tensor(_picture(row), row_details, transform) for row in rows]
+                [as_tensor(picture_of(row), row_details, transform) for row in rows]
             )
         except OSError as error:  # for pictures whose numbers have no known range
             raise ValueError(str(error)) from error
@@ -334,30 +326,11 @@ class Predictor:
             allowed = 1.0
         return relative_error(other, one) <= allowed
 
-    def _top_classes(self, scores: Array) -> Batch:
-        (details,) = self.outputs.values()
-        rows = scores.reshape(len(scores), -1).astype(np.float32)
-        real = dequantize(rows, details["quantization"])
-        best = top_indices(real, self.top)
-        names = np.array(class_names(self._labels, real.shape[1]))
-        return {"labels": names[best], "scores": np.take_along_axis(real, best, 1)}
 
-
-def require_classes(
-    outputs: Mapping[str, Mapping[str, Any]], top: int | None, labels: Sequence[str] | None
-) -> None:
-    """Raise ValueError if outputs do not suit the arguments of `Predictor`."""
-    shapes = [[*map(int, details["shape"])] for details in outputs.values()]
-    if not top:
-        if labels is not None:
-            raise ValueError("labels need top, the number of classes in the results")
-        return
-    if len(shapes) != 1 or int(np.prod(shapes[0][:-1])) != 1 or shapes[0][-1] < 2:
-        raise ValueError(f"top needs a classifier, with one output [1, classes], not {shapes}")
-    if labels is not None and len(labels) != shapes[0][-1]:
-        raise ValueError(
-            f"expected a label for each of {shapes[0][-1]} classes, found {len(labels)}"
-        )
+def cached(options: GpuDelegateOptions | None) -> GpuDelegateOptions:
+    """The options, with a folder of this machine for compiled programs."""
+    options = options or GpuDelegateOptions()
+    return replace(options, serialization_dir=options.serialization_dir or cache_folder())
 
 
 def by_name(details: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -371,7 +344,7 @@ def _described(row: Any) -> str:
     return f"{row.dtype.name} {list(row.shape)}" if isinstance(row, np.ndarray) else "bytes"
 
 
-def _picture(row: Any) -> Image.Image:
+def picture_of(row: Any) -> Image.Image:
     """A row as a picture; raises ValueError if it is none."""
     try:
         if isinstance(row, bytes):

@@ -28,13 +28,20 @@ from gles_delegate.errors import DelegateError, reason_of
 
 Row: TypeAlias = "dict[str, Any]"
 """A picture: its "path", the digest of its content in "picture", the reason it cannot be read
-or None in "error", and the results by name, each a one-dimensional array or a list of labels."""
+or None in "error", and the outputs by name, each a one-dimensional array, or a task's "results", a
+list of dicts."""
 
 ABOUT = ("path", "picture", "error")
 MOST_CELLS = 16384
 """Most columns of a CSV file: the limit of spreadsheets."""
 MOST_BYTES = 64 << 20
 """Limit for the numbers of the rows that a Parquet file has in a group."""
+FIELDS = {
+    "class": "number", "label": "text", "side": "text", "score": "real", "share": "real",
+    **dict.fromkeys(("left", "top", "right", "bottom", "rotation"), "real"),
+    "corners": "points", "key_points": "points", "key_point_scores": "reals", "points": "points",
+}  # fmt: skip
+"""The columns of a task's results, and their types; "box" becomes four."""
 PROGRAM = 0x474C6573
 """The number by which SQLite's databases tell their programs."""
 PATIENCE = 60
@@ -46,27 +53,28 @@ class Column:
     """The type of one result.
 
     Attributes:
-        dtype: The numbers' type, or "str".
-        count: Numbers or strings per picture.
+        dtype: The numbers' type.
+        count: Numbers per picture.
     """
 
     dtype: str
     count: int
 
 
-def columns_of(outputs: Mapping[str, Mapping[str, Any]], top: int | None) -> dict[str, Column]:
-    """The columns of results: the outputs' numbers or, with `top`, labels and scores.
+Columns: TypeAlias = "Mapping[str, Column] | None"
+"""The outputs in a table; None: the results of a task."""
+
+
+def columns_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
+    """The columns of the outputs' numbers.
 
     Args:
         outputs: "dtype" and "shape" of each output by its name.
     """
-    if not top:
-        return {
-            column_name(name): Column(np.dtype(each["dtype"]).name, prod(map(int, each["shape"])))
-            for name, each in outputs.items()
-        }
-    count = min(top, max((int(each["shape"][-1]) for each in outputs.values()), default=0))
-    return {"labels": Column("str", count), "scores": Column("float32", count)}
+    return {
+        column_name(name): Column(np.dtype(each["dtype"]).name, prod(map(int, each["shape"])))
+        for name, each in outputs.items()
+    }
 
 
 def column_name(output: str) -> str:
@@ -91,9 +99,7 @@ class Results:
         rows: Picture digest and error of each row, by path.
     """
 
-    def __init__(
-        self, table: Path, database: Path, model: str, columns: Mapping[str, Column]
-    ) -> None:
+    def __init__(self, table: Path, database: Path, model: str, columns: Columns) -> None:
         self._table, self._path, self._columns = table, database, columns
         self._is_csv = table.suffix.lower() == ".csv"
         self.rows: dict[str, tuple[str, str | None]] = {}
@@ -183,9 +189,14 @@ class Results:
         self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
 
     def _line(self, row: Row) -> tuple[str, str, str | None, bytes, str]:
-        """A row of the database; the results are arrays in numpy's format, one after another."""
+        """A row of the database; the results are arrays in numpy's format, one after another, or
+        JSON.
+        """
         about = row["path"], row["picture"], row["error"]
         data = io.BytesIO()
+        if self._columns is None:
+            text = json.dumps(row.get("results", []), allow_nan=False).encode()
+            return *about, text, _check(*about, text)
         for name, column in self._columns.items() if row["error"] is None else ():
             values = np.asarray(row[name], column.dtype)
             if len(values) != column.count and self._is_csv:
@@ -210,10 +221,9 @@ class Results:
     def write_table(self) -> None:
         """Write all rows into the table, in the order of their paths."""
         temporary = self._table.with_name(f".{self._table.name}.tmp")
-        write = _write_csv if self._is_csv else _write_parquet
         with self._naming():
             try:
-                write(temporary, self._columns, self._all())
+                self._write(temporary)
                 written = _digest_of(temporary)
                 tables = json.dumps([self._written, written])
                 with self._transaction():  # both are right if the run is killed at the next line
@@ -223,11 +233,27 @@ class Results:
                 temporary.unlink(missing_ok=True)
         self._written = written
 
+    def _write(self, path: Path) -> None:
+        if self._columns is not None:
+            write = _write_csv if self._is_csv else _write_parquet
+            write(path, self._columns, self._all())
+            return
+        seen = {name for row in self._all() for cells in flat(row) for name in cells}
+        fields = [name for name in FIELDS if name in seen]
+        lines = (cells for row in self._all() for cells in flat(row))
+        if self._is_csv:
+            _write_results_csv(path, fields, lines)
+        else:
+            _write_results_parquet(path, fields, lines)
+
     def _all(self) -> Iterator[Row]:
         for path, picture, error, results in self._database.execute(
             "SELECT path, picture, error, results FROM rows ORDER BY path"
         ):
             row: Row = {"path": path, "picture": picture, "error": error}
+            if self._columns is None:
+                yield row | {"results": json.loads(results)}
+                continue
             data = io.BytesIO(results)
             yield row if error else row | {name: np.load(data) for name in self._columns}
 
@@ -257,7 +283,7 @@ class Results:
         self._exit.close()
 
 
-def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Results:
+def open_results(output: Path, model: str, columns: Columns) -> Results:
     """Open the results of a ``.csv`` file, or else of a folder; `model` includes the options.
 
     The database is "results.csv.sqlite" beside the file, or "_results.sqlite" in the folder, whose
@@ -268,12 +294,11 @@ def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Res
     """
     suffix = output.suffix.lower()
     if suffix == ".csv":
-        cells = sum(column.count for column in columns.values())
+        cells = sum(column.count for column in (columns or {}).values())
         if cells > MOST_CELLS:
             raise DelegateError(
                 f"a CSV file has at most {MOST_CELLS} columns, but the model has {cells} output "
-                "numbers: name a folder as the output, for a Parquet file; for a classifier, use "
-                "--top"
+                "numbers: name a folder as the output, for a Parquet file"
             )
         return Results(output, output.with_name(f"{output.name}.sqlite"), model, columns)
     if suffix[1:2].isalpha() and not output.is_dir():
@@ -281,7 +306,7 @@ def open_results(output: Path, model: str, columns: Mapping[str, Column]) -> Res
             f"expected a file results.csv or a folder for a Parquet file as the output, found "
             f"{output}, a file of another format"
         )
-    _schema(columns)
+    _schema(columns or {})
     old = next(iter(output.glob("results-*.parquet")), None) if output.is_dir() else None
     if old is not None:
         raise DelegateError(
@@ -318,6 +343,53 @@ def _write_parquet(path: Path, columns: Mapping[str, Column], rows: Iterator[Row
     with pq.ParquetWriter(path, schema) as writer:
         while group := list(islice(rows, most)):
             arrays = [pa.array([row.get(f.name) for row in group], f.type) for f in schema]
+            writer.write_table(pa.table(arrays, schema=schema))
+
+
+def flat(row: Row) -> list[dict[str, Any]]:
+    """A line for each result of a picture, with cells by name; one of the picture alone if there
+    are none.
+    """
+    about = {name: row[name] for name in ABOUT}
+    lines = []
+    for result in row["results"] or [{}]:
+        cells = about | {name: value for name, value in result.items() if name != "box"}
+        if "box" in result:
+            cells |= zip(("left", "top", "right", "bottom"), result["box"], strict=True)
+        lines.append(cells)
+    return lines
+
+
+def _write_results_csv(path: Path, fields: Sequence[str], lines: Iterator[dict[str, Any]]) -> None:
+    """Lists of points are JSON."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["path", "error", *fields, "picture"])
+        for cells in lines:
+            values = [cells.get(name) for name in fields]
+            texts = [
+                json.dumps(value) if isinstance(value, list) else "" if value is None else value
+                for value in values
+            ]
+            writer.writerow([cells["path"], cells["error"] or "", *texts, cells["picture"]])
+
+
+def _write_results_parquet(
+    path: Path, fields: Sequence[str], lines: Iterator[dict[str, Any]]
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    reals = pa.list_(pa.float64())
+    types = {
+        "number": pa.int64(), "text": pa.string(), "real": pa.float64(), "reals": reals,
+        "points": pa.list_(reals),
+    }  # fmt: skip
+    named = [(name, pa.string()) for name in ABOUT]
+    schema = pa.schema([*named, *((name, types[FIELDS[name]]) for name in fields)])
+    with pq.ParquetWriter(path, schema) as writer:
+        while group := list(islice(lines, 1024)):
+            arrays = [pa.array([line.get(f.name) for line in group], f.type) for f in schema]
             writer.write_table(pa.table(arrays, schema=schema))
 
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 import glob
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from gles_delegate.batch.predictor import by_name, require_classes
-from gles_delegate.batch.results import Results, Row, columns_of, digest, open_results
+from gles_delegate.batch.pool import mask_of
+from gles_delegate.batch.predictor import by_name
+from gles_delegate.batch.results import Column, Results, Row, columns_of, digest, open_results
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import DelegateError
 from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.bundle import files_in
 from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Graph
-from gles_delegate.model.reader import ModelFile, read_file
+from gles_delegate.model.reader import read_content, read_file
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime.standalone import describe
+from gles_delegate.tasks.options import BaseOptions
+from gles_delegate.tasks.vision.opening import TaskSettings, task_of
 
 
 @common.command
@@ -33,9 +39,19 @@ from gles_delegate.runtime.standalone import describe
     type=common.PATH,
     help="A folder for a Parquet file, or a file results.csv. Existing rows are not recomputed.",
 )
-@click.option("--top", type=click.IntRange(1), help="The top N classes instead of all scores.")
+@common.task_option
 @common.labels_option
+@common.kind_option
+@common.threshold_option
+@click.option("--top", type=click.IntRange(1), help="The top N classes or objects of a picture.")
+@click.option(
+    "--masks", type=common.FOLDER, help="Write a segmenter's class numbers there, as NAME.png."
+)
+@click.option(
+    "--outputs", "as_outputs", is_flag=True, help="The numbers of the outputs instead of results."
+)
 @common.scaling_options
+@common.antialias_option
 @click.option(
     "--workers", type=click.IntRange(1), help="Processes; default: one per processor, two on a GPU."
 )
@@ -46,37 +62,51 @@ def batch(
     model: Path,
     pictures: Sequence[str],
     output: Path,
-    top: int | None,
     labels: Path | None,
+    masks: Path | None,
+    as_outputs: bool,
     mean: float | None,
     std: float | None,
+    antialias: bool,
     workers: int | None,
     batch_size: int,
     address: str | None,
     as_json: bool,
+    **chosen: Any,
 ) -> None:
     """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'.
 
+    The table has a row for each class, object, person or area of a picture, as `run` lists them;
+    or the outputs' numbers, if the network has no such results. MODEL may be a bundle of a face,
+    hand or pose landmarker.
+
     Pictures that cannot be read have a reason instead of results; then it exits with status 1.
     """
-    file = read_file(model)
-    graph = file.graph()
-    arguments: dict[str, Any] = {"top": top, "mean": mean, "std": std}
-    if labels is not None:
-        arguments["labels"] = read_labels(labels)
-    outputs = _check(graph, mean, std)
-    require_classes(outputs, top, arguments.get("labels"))
+    names = None if labels is None else read_labels(labels)
+    settings = TaskSettings(labels=names, **chosen)
+    base = BaseOptions(model, antialias=antialias, mean=mean, std=std)
+    task = None if as_outputs else task_of(base, settings)
+    arguments: dict[str, Any] = {"mean": mean, "std": std, "antialias": antialias}
+    columns: dict[str, Column] | None = None
+    if task in (None, "repaint"):
+        _require_none(settings, masks)
+        columns = _columns(read_file(model).graph(), mean, std)
+    else:
+        top = settings.top or 1 if task == "classify" else settings.top
+        arguments["settings"] = replace(settings, top=top)
     paths = sorted({path for pattern in pictures for path in _matching(pattern)})
-    results = open_results(output, _name(file, graph, arguments), columns_of(outputs, top))
+    if masks is not None:
+        arguments["masks"] = _folder(masks, paths, task)
+    results = open_results(output, _name(model, arguments), columns)
     try:
         results.forget(_outdated(results, paths))
         missing = [path for path in paths if path not in results.rows]
         chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
         with common.progress_bar(quiet=as_json) as bar:
-            task = bar.add_task("pictures", total=len(missing))
-            for rows in _computed(file, arguments, chunks, workers, address) if missing else ():
+            shown = bar.add_task("pictures", total=len(missing))
+            for rows in _computed(model, arguments, chunks, workers, address) if missing else ():
                 results.add(rows)
-                bar.update(task, advance=len(rows))
+                bar.update(shown, advance=len(rows))
         results.write_table()
     except (DelegateError, KeyboardInterrupt) as error:
         _end_early(results, paths, error)
@@ -98,8 +128,18 @@ def _print_summary(pictures: int, computed: int, errors: Mapping[str, str]) -> N
         print(common.printable(f"{path}: {reason}"), file=sys.stderr)
 
 
-def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, dict[str, Any]]:
-    """The outputs by name of a model whose only input is a picture; raises an error for others."""
+def _require_none(settings: TaskSettings, masks: Path | None) -> None:
+    """Raise `click.UsageError` if options need results, which there are none of."""
+    if settings != TaskSettings() or masks is not None:
+        raise common.wrong_usage(
+            "expected a network with results for --task, --kind, --labels, --threshold, --top and "
+            "--masks, found --outputs, or a network that makes pictures or whose outputs show no "
+            "task"
+        )
+
+
+def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, Column]:
+    """The columns of the outputs of a model whose only input is a picture."""
     if len(graph.inputs) != 1:
         raise common.wrong_usage(
             f"expected a model with one input, a picture, found {len(graph.inputs)}"
@@ -107,16 +147,33 @@ def _check(graph: Graph, mean: float | None, std: float | None) -> Mapping[str, 
     tensor = graph.tensors[graph.inputs[0]]
     picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
     tensors = [graph.tensors[index] for index in graph.outputs]
-    return by_name([describe(tensor, tensor.shape) for tensor in tensors])
+    return columns_of(by_name([describe(tensor, tensor.shape) for tensor in tensors]))
 
 
-def _name(file: ModelFile, graph: Graph, arguments: Mapping[str, Any]) -> str:
+def _folder(masks: Path, paths: Sequence[str], task: str | None) -> Path:
+    """The folder of masks, which is created; raises ValueError if two pictures have one mask."""
+    if task != "segment":
+        raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
+    files = Counter(mask_of(masks, path) for path in paths)
+    for file, count in files.items():
+        if count > 1:
+            raise ValueError(
+                f"expected pictures of different names for --masks, found two for {file}"
+            )
+    masks.mkdir(parents=True, exist_ok=True)
+    return masks.absolute()
+
+
+def _name(model: Path, arguments: Mapping[str, Any]) -> str:
     """Identifies what results depend on beside the pictures: the model and the options."""
-    model = digest(file.content, *graph.weights)[:16]
-    options = {name: value for name, value in arguments.items() if value is not None}
-    if "labels" in options:
-        options["labels"] = digest(*options["labels"])[:16]
-    return ", ".join([f"model {model}", *(f"{name} {value}" for name, value in options.items())])
+    contents = [read_content(model)]
+    if not files_in(contents[0]):
+        contents += read_file(model).graph().weights
+    options: dict[str, Any] = {"outputs": "settings" not in arguments} | dict(arguments)
+    settings = options.pop("settings", TaskSettings())
+    options |= vars(settings) | {"labels": settings.labels and digest(*settings.labels)[:16]}
+    named = [f"{key} {value}" for key, value in options.items() if value not in (None, False)]
+    return ", ".join([f"model {digest(*contents)[:16]}", *named])
 
 
 def _matching(pattern: str) -> Iterator[str]:
@@ -145,7 +202,7 @@ def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
 
 
 def _computed(
-    file: ModelFile,
+    model: Path,
     arguments: Mapping[str, Any],
     chunks: Sequence[list[str]],
     workers: int | None,
@@ -155,10 +212,9 @@ def _computed(
     if address is None:
         from gles_delegate.batch import pool
 
-        (model,) = file.arguments.values()
         workers = min(workers or pool.workers_for(len(chunks)), len(chunks))
         return pool.compute(
-            model, arguments, chunks, workers,
+            str(model), arguments, chunks, workers,
             notice=lambda sentence: print(f"gles-delegate: {sentence}", file=sys.stderr),
         )  # fmt: skip
     try:
@@ -167,7 +223,7 @@ def _computed(
         raise common.wrong_usage(
             f"--address needs the extra ray ({error}): pip install 'gles_delegate[ray]'"
         ) from error
-    return cluster.compute(bytes(file.content), arguments, chunks, workers, address)
+    return cluster.compute(bytes(read_content(model)), arguments, chunks, workers, address)
 
 
 def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:

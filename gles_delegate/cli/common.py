@@ -20,7 +20,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gles_delegate.errors import DelegateError, sentence_of
-from gles_delegate.tasks.vision.opening import TASKS
+from gles_delegate.vision.classes import TASKS
 from gles_delegate.vision.yolo import YOLO_KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -4,7 +4,7 @@ Needs the extra ``ray``. Ray schedules, retries, moves data and shuts down; this
 actors' work.
 """
 
-from gles_delegate.ray.predictor import Predictor
+from gles_delegate.ray.predictor import Predictor, TaskPredictor
 from gles_delegate.ray.service import deployment
 
-__all__ = ["Predictor", "deployment"]
+__all__ = ["Predictor", "TaskPredictor", "deployment"]

@@ -9,10 +9,12 @@ from typing import Any
 import ray
 from ray.util import ActorPool
 
-from gles_delegate.batch.pool import picture_rows
+from gles_delegate.batch.pool import make_predictor, picture_rows
+from gles_delegate.batch.predictor import Predictor
 from gles_delegate.batch.results import Row
+from gles_delegate.batch.tasks import TaskPredictor
 from gles_delegate.errors import DelegateError
-from gles_delegate.ray.predictor import Predictor
+from gles_delegate.ray.predictor import for_actor
 
 
 class _Pictures:
@@ -22,12 +24,13 @@ class _Pictures:
     """
 
     def __init__(self) -> None:
-        self._predictor: Predictor | None = None
+        self._predictor: Predictor | TaskPredictor | None = None
 
     def rows(self, model: Any, arguments: Mapping[str, Any], paths: list[str]) -> list[Row]:
         """The results; `model` is a list with a reference, which Ray does not resolve."""
         if self._predictor is None:
-            self._predictor = Predictor(model[0], **arguments)
+            content, options = for_actor(model[0], None)
+            self._predictor = make_predictor(content, options=options, **arguments)
         return picture_rows(self._predictor, paths)
 
 

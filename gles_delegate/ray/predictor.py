@@ -8,11 +8,12 @@ from typing import Any
 
 import ray
 
-from gles_delegate.batch import predictor
+from gles_delegate.batch import predictor, tasks
 from gles_delegate.batch.machine import take_processors
 from gles_delegate.batch.predictor import ModelSource
 from gles_delegate.gl.egl import list_devices
 from gles_delegate.options import GpuDelegateOptions
+from gles_delegate.tasks.vision.opening import TaskSettings
 
 
 class Predictor(predictor.Predictor):
@@ -36,14 +37,43 @@ class Predictor(predictor.Predictor):
     def __init__(
         self, model: ModelSource, *, options: GpuDelegateOptions | None = None, **arguments: Any
     ) -> None:
-        options = options or GpuDelegateOptions()
-        if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None:
-            resources: Any = ray.get_runtime_context().get_assigned_resources()
-            take_processors(max(int(resources.get("CPU", 1)), 1))
-            if options.device_index is None:
-                options = replace(options, device_index=_device_of_actor())
-        model = ray.get(model) if isinstance(model, ray.ObjectRef) else model
+        model, options = for_actor(model, options)
         super().__init__(model, options=options, **arguments)
+
+
+class TaskPredictor(tasks.TaskPredictor):
+    """A `gles_delegate.batch.TaskPredictor` for Ray actors; see `Predictor`.
+
+    Args:
+        model: See `Predictor`.
+        settings: See `gles_delegate.batch.TaskPredictor`, which also lists the errors.
+        options: See `GpuDelegateOptions`.
+        **arguments: See `gles_delegate.batch.TaskPredictor`.
+    """
+
+    def __init__(
+        self,
+        model: ModelSource,
+        settings: TaskSettings | None = None,
+        *,
+        options: GpuDelegateOptions | None = None,
+        **arguments: Any,
+    ) -> None:
+        model, options = for_actor(model, options)
+        super().__init__(model, settings, options=options, **arguments)
+
+
+def for_actor(
+    model: ModelSource, options: GpuDelegateOptions | None
+) -> tuple[ModelSource, GpuDelegateOptions]:
+    """The model and the options in the actor that runs this, which gets its processors."""
+    options = options or GpuDelegateOptions()
+    if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None:
+        resources: Any = ray.get_runtime_context().get_assigned_resources()
+        take_processors(max(int(resources.get("CPU", 1)), 1))
+        if options.device_index is None:
+            options = replace(options, device_index=_device_of_actor())
+    return ray.get(model) if isinstance(model, ray.ObjectRef) else model, options
 
 
 def _device_of_actor() -> int | None:

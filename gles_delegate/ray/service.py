@@ -11,7 +11,7 @@ import numpy as np
 
 from gles_delegate.batch.http import Handler
 from gles_delegate.batch.predictor import Batch, ModelSource
-from gles_delegate.ray.predictor import Predictor
+from gles_delegate.ray.predictor import Predictor, TaskPredictor
 
 
 def deployment(
@@ -43,7 +43,7 @@ def deployment(
         num_gpus: GPUs for each actor.
         max_body: The largest request, in bytes.
         max_pixels: The largest picture; a larger one is not decoded.
-        **arguments: See `Predictor`.
+        **arguments: See `Predictor`; or, with "settings", `TaskPredictor`.
 
     Returns:
         A `ray.serve.Application`.
@@ -52,7 +52,8 @@ def deployment(
 
     class Service:
         def __init__(self) -> None:
-            self._predictor = Predictor(model, **arguments)
+            kind = TaskPredictor if "settings" in arguments else Predictor
+            self._predictor = kind(model, **arguments)
             self._handler = Handler(self._predictor, max_body, max_pixels)
 
         def check_health(self) -> None:

@@ -235,6 +235,11 @@ class PictureNetwork(Closing):
         self.inputs: list[dict[str, Any]] = self._interpreter.get_input_details()
         self.outputs: list[dict[str, Any]] = self._interpreter.get_output_details()
 
+    def check(self) -> None:
+        """Raise ContextLostError if the context is lost."""
+        if self._delegate is not None:
+            self._delegate.memory()
+
     def close(self) -> None:
         if self._delegate is not None:
             self._delegate.close()

@@ -248,6 +248,10 @@ class VisionTask(Task[R]):
         """
         return self._image(image, None)
 
+    def check(self) -> None:
+        """Raise ContextLostError if the context is lost, ValueError if the task is closed."""
+        self._place.run(self.network.check)
+
     def process_frame(self, image: Image, timestamp_ms: int) -> R:
         """The result for a frame of a video, by any kind of task.
 

@@ -8,6 +8,9 @@ import numpy as np
 
 from gles_delegate.model.graph import Array
 
+TASKS = ("classify", "detect", "pose", "repaint", "segment")
+"""Tasks of single networks that see pictures; "repaint": the network makes another picture."""
+
 
 def dequantize(array: Array, quantization: tuple[float, int]) -> Array:
     """The real values of a tensor: float32 if it is quantized, otherwise the array itself.

@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gles_delegate.batch import Predictor
+from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
+from tests.support.yolo import found_in, yolo_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -63,9 +65,11 @@ def start(*arguments: Any, **environment: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe, **options)
 
 
-def batch(*arguments: Any, status: int = 0, prints: bool = False) -> str:
-    """Its standard output; its standard error if it is to fail, unless it `prints`."""
-    with start(*arguments) as process:
+def batch(*arguments: Any, status: int = 0, prints: bool = False, results: bool = False) -> str:
+    """Its standard output; its standard error if it is to fail, unless it `prints`. The table has
+    the outputs' numbers, or the `results` of the task.
+    """
+    with start(*arguments, *([] if results else ["--outputs"])) as process:
         out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == status, errors
     assert "Traceback" not in errors
@@ -146,10 +150,12 @@ def test_another_model_and_other_options_are_refused(folder: Path) -> None:
     other.write_bytes(network(1))
     batch(model, folder / "0.png", "--output", output)
     before = output.read_bytes()
-    for arguments in ((other,), (model, "--mean", 1, "--std", 2), (model, "--top", 2)):
+    for arguments in ((other,), (model, "--mean", 1, "--std", 2), (model, "--no-antialias")):
         text = batch(*arguments, folder / "*.png", "--output", output, status=1)
         assert "use another --output" in text
         assert text.count("\n") == 1
+    text = batch(model, folder / "*.png", "--output", output, status=1, results=True)
+    assert "use another --output" in text
     assert output.read_bytes() == before
 
 
@@ -205,7 +211,7 @@ def waiting(folder: Path) -> Iterator[Waiting]:
     writer = os.open(folder / "2.png", os.O_RDWR)
     process = start(
         *(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv"),
-        *("--batch-size", 1, "--workers", 1),
+        *("--batch-size", 1, "--workers", 1, "--outputs"),
         PYTHONPATH=os.pathsep.join((ANY_FILE, os.environ.get("PYTHONPATH", ""))),
     )
     run = Waiting(process, folder / "2.png", writer)
@@ -308,9 +314,9 @@ def test_wrong_files_end_before_workers_begin(
 @pytest.mark.parametrize(
     ("arguments", "message", "status"),
     [
-        (("--labels", "labels.txt", "--top", 3), "a label for each of 5 classes, found 3", 1),
-        (("--labels", "labels.txt"), "labels need top", 1),
-        (("--output", "r.xlsx"), "results.csv or a folder for Parquet files", 1),
+        (("--labels", "labels.txt"), "expected a network with results for --task, ", 2),
+        (("--masks", "masks"), "expected a network with results for --task, ", 2),
+        (("--output", "r.xlsx"), "results.csv or a folder for a Parquet file", 1),
         (("--output", "r.json"), "found r.json, a file of another format", 1),
     ],
 )
@@ -329,14 +335,82 @@ def test_wrong_options_end_before_workers_begin(
     assert sorted(folder.iterdir()) == before
 
 
-def test_top_classes_of_what_is_no_classifier(folder: Path) -> None:
+def results_of(output: Path) -> list[dict[str, str]]:
+    with output.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_classes_of_pictures(folder: Path) -> None:
+    model, output = folder / "model.tflite", folder / "r.csv"
+    (folder / "labels.txt").write_text("a\nb\nc\nd\ne\n", "utf-8")
+    command = (model, folder / "*.png", "--output", output, "--labels", folder / "labels.txt")
+    assert "3 computed" in batch(*command, "--top", 2, results=True)
+    rows = results_of(output)
+    assert [Path(row["path"]).name for row in rows] == [f"{i}.png" for i in (0, 0, 1, 1, 2, 2)]
+    pictures = [np.asarray(Image.open(folder / f"{i}.png")) for i in range(3)]
+    for i, expected in enumerate(scores(pictures, network())):
+        best = np.argsort(-expected)[:2]
+        assert [row["label"] for row in rows[2 * i : 2 * i + 2]] == ["abcde"[j] for j in best]
+        shares = [float(row["score"]) for row in rows[2 * i : 2 * i + 2]]
+        np.testing.assert_allclose(shares, expected[best], atol=1e-4)
+    assert "0 computed" in batch(*command, "--top", 2, results=True)
+    (folder / "labels.txt").write_text("a\nb\nc\n", "utf-8")
+    command = (model, folder / "*.png", "--output", folder / "s.csv", *command[-2:])
+    text = batch(*command, status=1, results=True)
+    assert "expected a label for each of 5 classes, found 3" in text
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r"])
+def test_the_objects_of_pictures(name: str, tmp_path: Path) -> None:
+    """A row for each; a picture without objects, and one that cannot be read, have a row too."""
+    found = found_in()
+    path = yolo_model(tmp_path / "m.tflite", found, task="detect", names=["cat", "dog"])
+    for i in range(2):
+        Image.fromarray(np.full((96, 128, 3), 90, np.uint8)).save(tmp_path / f"{i}.png")
+    (tmp_path / "2.png").write_bytes(b"no picture")
+    command = (path, tmp_path / "*.png", "--output", tmp_path / name)
+    batch(*command, status=1, results=True)
+    if name == "r.csv":
+        rows: Any = results_of(tmp_path / name)
+    else:
+        rows = pytest.importorskip("pyarrow.parquet").read_table(tmp_path / name).to_pylist()
+    assert [row["label"] or None for row in rows] == ["dog", "dog", None]
+    box = [float(rows[0][side]) for side in ("left", "top", "right", "bottom")]
+    assert box == [20, 12, 100, 72]
+    assert "expected a picture" in rows[2]["error"]
+    high = (path, tmp_path / "[01].png", "--output", tmp_path / "high.csv", "--threshold", 0.9)
+    batch(*high, results=True)
+    assert [row.get("label", "") for row in results_of(tmp_path / "high.csv")] == ["", ""]
+
+
+def test_masks_of_pictures(tmp_path: Path) -> None:
+    for i in range(2):
+        ball = Image.open(EXAMPLES / "ball.jpg").crop((0, 0, 600 + i, 600))
+        ball.save(tmp_path / f"{i}.png")
+    masks, model = tmp_path / "masks", EXAMPLES / "models" / "ball_segmenter.tflite"
+    command = (model, tmp_path / "*.png", "--output", tmp_path / "r.csv")
+    batch(*command, "--masks", masks, results=True)
+    rows = results_of(tmp_path / "r.csv")
+    for i in range(2):
+        with Image.open(masks / f"{i}.png") as mask, Image.open(tmp_path / f"{i}.png") as picture:
+            assert mask.size == picture.size
+            numbers = np.asarray(mask)
+        shares = [float(row["share"]) for row in rows if row["path"].endswith(f"{i}.png")]
+        assert shares == ([(numbers == 0).mean()] if (numbers == 0).any() else [])
+    (tmp_path / "more").mkdir()
+    (tmp_path / "0.png").rename(tmp_path / "more" / "1.png")
+    twice = (model, tmp_path / "**" / "1.png", "--output", tmp_path / "s.csv", "--masks", masks)
+    assert "expected pictures of different names" in batch(*twice, status=1, results=True)
+
+
+def test_results_of_what_has_none(folder: Path) -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.input((1, 8, 8, 3), name="picture")
     (folder / "model.tflite").write_bytes(s.build([s.op("NEG", [x], [(1, 8, 8, 3)])]))
     output = folder / "r.csv"
-    text = batch(
-        folder / "model.tflite", folder / "*.png", "--top", 1, "--output", output, status=1
-    )
-    assert text.startswith("gles-delegate: top needs a classifier")
-    assert text.count("\n") == 1
+    command = (folder / "model.tflite", folder / "*.png", "--output", output)
+    text = batch(*command, "--top", 1, status=2, results=True)
+    assert "expected a network with results for --task" in text
     assert not output.exists()
+    batch(*command, results=True)
+    assert len(results_of(output)) == 3

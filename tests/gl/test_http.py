@@ -175,7 +175,7 @@ def test_a_connection_that_ends_is_no_fault(sums: Handler) -> None:
         yield b'{"x": '
 
     status, answer = ask(sums, begun(), ends=False)
-    assert (status, "the connection ended" in answer["error"]) == (400, True)
+    assert (status, "the client disconnected" in answer["error"]) == (400, True)
 
 
 def test_pictures_are_decoded_beside_the_event_loop(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 import gles_delegate.tasks as mp
-from gles_delegate.batch import Predictor
+from gles_delegate.batch import TaskPredictor
 from gles_delegate.live import App, Canvas, Frame, Picture, ShowOptions, show
 from gles_delegate.tasks import vision as tasks
 from gles_delegate.vision import Detection, Detector, find_detector, read_detections
@@ -60,7 +60,7 @@ def draw(model: Path, picture: Path, output: Path) -> dict[str, float]:
 
 
 def labels(model: Path, pictures: list[Path]) -> list[str]:
-    predictor = Predictor(model, top=1)
+    predictor = TaskPredictor(model, tasks.TaskSettings(top=1))
     results = predictor({"image": [path.read_bytes() for path in pictures]})
     predictor.close()
-    return [str(row[0]) for row in results["labels"]]
+    return [str(rows[0]["label"]) for rows in results["results"]]

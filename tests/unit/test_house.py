@@ -23,6 +23,7 @@ TREES = {
 MOST_COMPLEX = 15
 
 SHARED_NAMES = {
+    "TaskPredictor": "as `Predictor`",
     "Delegate": "MediaPipe's name of the place where a task runs",
     "Detection": "MediaPipe's name of a task's result",
     "Predictor": "batch/ and ray/ offer the same class, on one device and on a cluster",

@@ -350,13 +350,9 @@ def test_columns() -> None:
         "scores": {"dtype": np.float32, "shape": (1, 5)},
         "path": {"dtype": np.uint8, "shape": (1, 2, 3)},
     }
-    assert columns_of(outputs, None) == {
+    assert columns_of(outputs) == {
         "scores": Column("float32", 5),
         "path (output)": Column("uint8", 6),
-    }
-    assert columns_of({"scores": outputs["scores"]}, 9) == {
-        "labels": Column("str", 5),
-        "scores": Column("float32", 5),
     }
 
 

@@ -21,11 +21,9 @@ from gles_delegate.tasks.vision.image_classifier import ImageClassifier, ImageCl
 from gles_delegate.tasks.vision.image_segmenter import ImageSegmenter, ImageSegmenterOptions
 from gles_delegate.tasks.vision.object_detector import ObjectDetector, ObjectDetectorOptions
 from gles_delegate.tasks.vision.pose_estimator import PoseEstimator, PoseEstimatorOptions
+from gles_delegate.vision.classes import TASKS
 from gles_delegate.vision.detectors import find_detector, has_postprocessing
 from gles_delegate.vision.yolo import find_yolo
-
-TASKS = ("classify", "detect", "pose", "repaint", "segment")
-"""Tasks of single networks that see pictures; "repaint": the network makes another picture."""
 
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
 """Tasks by the model names that TensorFlow Lite's metadata writers use."""
