@@ -310,7 +310,7 @@ def test_wrong_files_end_before_workers_begin(
     [
         (("--labels", "labels.txt", "--top", 3), "a label for each of 5 classes, found 3", 1),
         (("--labels", "labels.txt"), "labels need top", 1),
-        (("--output", "r.xlsx"), "results.csv or a folder for Parquet files", 1),
+        (("--output", "r.xlsx"), "results.csv or a folder for a Parquet file", 1),
         (("--output", "r.json"), "found r.json, a file of another format", 1),
     ],
 )
