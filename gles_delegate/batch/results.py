@@ -145,34 +145,36 @@ class Results:
         """Fill `rows`; raises DelegateError if they are damaged, or another model's."""
         columns = repr(self._columns)
         try:
-            if self._database.execute("PRAGMA integrity_check").fetchall() != [("ok",)]:
-                raise self._damaged()
+            ((state,), *_) = self._database.execute("PRAGMA integrity_check")
+            if state != "ok":
+                raise ValueError(" ".join(state.split()))
             ((other, others, tables),) = self._database.execute("SELECT * FROM about")
             for path, picture, error, results, check in self._database.execute(
                 "SELECT path, picture, error, results, digest FROM rows"
             ):
                 if check != _check(path, picture, error, results):
-                    raise self._damaged()
+                    raise ValueError(f"the row of {path} has another digest")
                 self.rows[path] = picture, error
             known = list(json.loads(tables))
         except (sqlite3.Error, TypeError, ValueError) as error:
-            raise self._damaged() from error
-        if self.rows and (other, others) != (model, columns):
-            found = other if other != model else "other columns"
-            raise DelegateError(
-                f"expected results of {model} in {self._path}, found {found}: use another "
-                "--output, or the same model and options"
-            )
-        with self._transaction():
-            self._database.execute("UPDATE about SET model = ?, columns = ?", (model, columns))
+            raise self._damaged(error) from error
+        if (other, others) != (model, columns):
+            if self.rows:
+                found = other if other != model else "other columns"
+                raise DelegateError(
+                    f"expected results of {model} in {self._path}, found {found}: use another "
+                    "--output, or the same model and options"
+                )
+            with self._transaction():
+                self._database.execute("UPDATE about SET model = ?, columns = ?", (model, columns))
         self._written = _digest_of(self._table) if self._table.exists() else None
         if self._written and self._written not in known:
             raise self._of_others()
 
-    def _damaged(self) -> DelegateError:
+    def _damaged(self, cause: Exception) -> DelegateError:
         return DelegateError(
-            f"{self._path} was modified or is corrupt; move it and {self._table} away, and rerun "
-            "the command to recompute its rows"
+            f"{self._path} was modified or is corrupt ({cause}); move it and {self._table} away, "
+            "and rerun the command to recompute its rows"
         )
 
     def _of_others(self) -> DelegateError:
@@ -205,7 +207,8 @@ class Results:
                     f"file, found {len(values)}: name a folder as the output, for a Parquet file"
                 )
             np.save(data, values, allow_pickle=False)
-        return *about, data.getvalue(), _check(*about, data.getvalue())
+        results = data.getvalue()
+        return *about, results, _check(*about, results)
 
     def forget(self, paths: Set[str]) -> None:
         """Remove rows."""
@@ -252,10 +255,11 @@ class Results:
         ):
             row: Row = {"path": path, "picture": picture, "error": error}
             if self._columns is None:
-                yield row | {"results": json.loads(results)}
-                continue
-            data = io.BytesIO(results)
-            yield row if error else row | {name: np.load(data) for name in self._columns}
+                row["results"] = json.loads(results)
+            elif error is None:
+                data = io.BytesIO(results)
+                row |= {name: np.load(data) for name in self._columns}
+            yield row
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -276,7 +280,7 @@ class Results:
             message = f"cannot write the results {self._path}: {reason_of(error)}"
             raise DelegateError(message) from error
         except sqlite3.DatabaseError as error:
-            raise self._damaged() from error
+            raise self._damaged(error) from error
 
     def close(self) -> None:
         """Close and unlock the database."""

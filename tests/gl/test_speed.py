@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import profiles
+from gles_delegate import compatibility, profiles
 from gles_delegate.bench import device as speed
 from gles_delegate.bench.device import DeviceSpeed, KernelCase, measure, name_profile
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.profiles import DESKTOP, INTEL, UNKNOWN, V3D, Profile
+from gles_delegate.verification.cases import load_cases
 from tests.support.command import call, call_json
 
 pytestmark = pytest.mark.usefixtures("gl", "small")
@@ -25,11 +26,12 @@ NAMES = {*profiles.NAMED} - {"SOFTWARE", "LLVMPIPE"}
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few small kernels, each measured once."""
+    """Few small kernels, each measured once, and few cases of the self-test."""
     kernels = tuple(
         replace(kernel, size=16, channels=16, outputs=16) for kernel in speed.KERNELS[::2]
     )
     monkeypatch.setattr(speed, "KERNELS", kernels)
+    monkeypatch.setattr(compatibility, "load_cases", lambda quick: load_cases(quick)[:4])
     monkeypatch.setattr(speed, "_PATIENCE", 0)
     monkeypatch.setattr(speed, "_COPIED", (1, 64, 64, 4))
 
