@@ -104,7 +104,7 @@ class TaskPredictor:
         """The pictures of a batch, decoded.
 
         Raises:
-            ValueError: There is no column of pictures, or a row is no picture.
+            ValueError: There is no column of pictures, or a row is not a picture.
         """
         column = "image" if "image" in batch else next(iter(batch), "")
         if column not in batch or (column != "image" and len(batch) > 1):

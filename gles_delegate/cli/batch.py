@@ -83,20 +83,13 @@ def batch(
     Pictures that cannot be read have a reason instead of results; then it exits with status 1.
     """
     names = None if labels is None else read_labels(labels)
-    settings = TaskSettings(labels=names, **chosen)
     base = BaseOptions(model, antialias=antialias, mean=mean, std=std)
-    task = None if as_outputs else task_of(base, settings)
-    arguments: dict[str, Any] = {"mean": mean, "std": std, "antialias": antialias}
-    columns: dict[str, Column] | None = None
-    if task in (None, "repaint"):
-        _require_none(settings, masks)
-        columns = _columns(read_file(model).graph(), mean, std)
-    else:
-        top = settings.top or 1 if task == "classify" else settings.top
-        arguments["settings"] = replace(settings, top=top)
     paths = sorted({path for pattern in pictures for path in _matching(pattern)})
+    settings = TaskSettings(labels=names, **chosen)
+    task = None if as_outputs else task_of(base, settings)
+    arguments, columns = _plan(model, base, settings, task, masks)
     if masks is not None:
-        arguments["masks"] = _folder(masks, paths, task)
+        arguments["masks"] = _folder(masks, paths)
     results = open_results(output, _name(model, arguments), columns)
     try:
         results.forget(_outdated(results, paths))
@@ -128,14 +121,26 @@ def _print_summary(pictures: int, computed: int, errors: Mapping[str, str]) -> N
         print(common.printable(f"{path}: {reason}"), file=sys.stderr)
 
 
-def _require_none(settings: TaskSettings, masks: Path | None) -> None:
-    """Raise `click.UsageError` if options need results, which there are none of."""
-    if settings != TaskSettings() or masks is not None:
+def _plan(
+    model: Path, base: BaseOptions, settings: TaskSettings, task: str | None, masks: Path | None
+) -> tuple[dict[str, Any], dict[str, Column] | None]:
+    """The arguments of workers' predictors, and the columns of outputs; None for results."""
+    arguments: dict[str, Any] = {
+        "mean": base.mean,
+        "std": base.std,
+        "antialias": base.antialias,
+    }
+    if masks is not None and task != "segment":
+        raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
+    if task not in (None, "repaint"):
+        top = settings.top or 1 if task == "classify" else settings.top
+        return arguments | {"settings": replace(settings, top=top)}, None
+    if settings != TaskSettings():
         raise common.wrong_usage(
-            "expected a network with results for --task, --kind, --labels, --threshold, --top and "
-            "--masks, found --outputs, or a network that makes pictures or whose outputs show no "
-            "task"
+            "expected a network with results for --task, --kind, --labels, --threshold and --top, "
+            "found --outputs, or a network that makes pictures or whose outputs show no task"
         )
+    return arguments, _columns(read_file(model).graph(), base.mean, base.std)
 
 
 def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, Column]:
@@ -150,10 +155,8 @@ def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, C
     return columns_of(by_name([describe(tensor, tensor.shape) for tensor in tensors]))
 
 
-def _folder(masks: Path, paths: Sequence[str], task: str | None) -> Path:
+def _folder(masks: Path, paths: Sequence[str]) -> Path:
     """The folder of masks, which is created; raises ValueError if two pictures have one mask."""
-    if task != "segment":
-        raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
     files = Counter(mask_of(masks, path) for path in paths)
     for file, count in files.items():
         if count > 1:

@@ -315,7 +315,7 @@ def test_wrong_files_end_before_workers_begin(
     ("arguments", "message", "status"),
     [
         (("--labels", "labels.txt"), "expected a network with results for --task, ", 2),
-        (("--masks", "masks"), "expected a network with results for --task, ", 2),
+        (("--masks", "masks"), "expected a segmenter for --masks, found the task None", 2),
         (("--output", "r.xlsx"), "results.csv or a folder for a Parquet file", 1),
         (("--output", "r.json"), "found r.json, a file of another format", 1),
     ],
