@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: demo gallery test test-all test-unit fuzz attack mutants test-drivers test-gpus test-litert test-systems \
+.PHONY: demo gallery test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-systems \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -58,11 +58,6 @@ MINUTES := 10
 SEED = $(shell date +%s)
 attack: .venv/.with-test
 	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --keep tests/attack/kept
-
-# The tests, with one wrong line at a time in a copy of the checkout: prints the lines that no test
-# notices. `places` chooses rooms or files.
-mutants: .venv/.with-test
-	$(bin)/python tools/mutants --minutes $(MINUTES) --seed $(SEED) $(places)
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := --all -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert
