@@ -18,7 +18,7 @@ everything = False
 fresh = 0
 """How many new random examples each fuzz test has, `pytest --fresh N`; 0 for the same few."""
 seed = 0
-"""What the samples depend on: `pytest --seed N`, or the content of the commit."""
+"""Number that draws the samples: `pytest --seed N`, or of the content of the commit."""
 changed: list[str] = []
 """Files with uncommitted changes, whose cases come first."""
 counts: dict[str, tuple[int, int]] = {}

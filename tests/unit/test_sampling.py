@@ -79,7 +79,7 @@ def test_a_sample_is_drawn_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_library_that_is_missing_skips_tests() -> None:
-    """Of each library that tests import when they are collected, the tier is known."""
+    """TIERS has each library that tests import when they are collected."""
     here = {*sys.stdlib_module_names, "gles_delegate", "tests"}
     required = {"flatbuffers", "numpy", "packaging", "pytest"}
     files = [*TESTS.glob("*/test_*.py"), *TESTS.glob("support/*.py"), *TESTS.glob("attack/*.py")]
