@@ -9,25 +9,31 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: demo gallery test test-all test-unit fuzz attack mutants test-drivers test-gpus test-litert test-systems \
+.PHONY: demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-systems \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
 	$(bin)/python examples/demo.py
 
-# The pictures of docs/gallery.md, and the chart of docs/speed.md: make gallery MODELS=FOLDER PICTURES=FOLDER BUNDLES=FOLDER
-MODELS = ../shared/models
-PICTURES = ../shared/images
-BUNDLES = ../shared/mediapipe-oracle/bundles
+# The pictures of docs/gallery.md, and the chart of docs/speed.md, from the folders of published files.
 gallery: .venv/.with-test
-	$(bin)/python tools/gallery $(MODELS) $(PICTURES) $(BUNDLES)
+	$(bin)/python tools/gallery "$$GLES_DELEGATE_MODELS" "$$GLES_DELEGATE_PICTURES" \
+		"$$GLES_DELEGATE_MEDIAPIPE/bundles"
 	$(bin)/python tools/speed-chart
 
 # One process for each processor, each with tests that follow one another in a module.
 pytest := $(bin)/pytest -n auto --dist worksteal
 
-# A sample, to which the latest changes come first; its last line says of what.
+# What CI runs on each push, in five minutes on two cores: of the tests outside tests/unit one in four.
+check: .venv/.with-test
+	@echo "check: lint, types, tests/unit and a sample of the other tests; 5 minutes on two cores"
+	$(MAKE) lint shaders="--sample 1000"
+	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
+	$(pytest) --one-in 4
+
+# A sample, to which uncommitted changes come first; its last line says of what.
 test: .venv/.with-test
+	@echo "test: all tests but Ray's, with a sample of the largest tables; 7 minutes on two cores"
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest)
 
@@ -58,11 +64,6 @@ MINUTES := 10
 SEED = $(shell date +%s)
 attack: .venv/.with-test
 	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --keep tests/attack/kept
-
-# The tests, with one wrong line at a time in a copy of the checkout: prints the lines that no test
-# notices. `places` chooses rooms or files.
-mutants: .venv/.with-test
-	$(bin)/python tools/mutants --minutes $(MINUTES) --seed $(SEED) $(places)
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := --all -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert
@@ -119,7 +120,7 @@ lint: .venv/.with-test
 	$(bin)/ruff format --check
 	$(bin)/mypy
 	clang-format --dry-run -Werror glsl/*.glsl glsl/lib/*.glsl glsl/live/*
-	$(bin)/python tools/check-shaders
+	$(bin)/python tools/check-shaders $(shaders)
 	$(bin)/check-jsonschema --quiet --builtin-schema vendor.github-workflows \
 		.github/workflows/*.yml examples/container/workflow.yml
 

@@ -28,16 +28,22 @@ from tests.support.force import force_driver
 from tests.support.soundness import every_plan_checked
 
 Require = Callable[[str, str], NoReturn]
-MODELS = os.environ.get("GLES_DELEGATE_MODELS", Path(__file__).parents[2] / "shared" / "models")
 
 
+def folder(variable: str) -> Path:
+    """The folder that an environment variable names; one that does not exist if it is not set."""
+    named = os.environ.get(variable)
+    return Path(named).absolute() if named else Path(f"${variable}")
+
+
+MODELS, PICTURES = folder("GLES_DELEGATE_MODELS"), folder("GLES_DELEGATE_PICTURES")
 REQUIRED = os.environ.get("GLES_DELEGATE_REQUIRE", "").replace(" ", "").split(",")
 TIERS = {
     "ai_edge_litert": "litert",
     "hypothesis": "fuzz",
     "ray": "ray",
     **dict.fromkeys(("click", "matplotlib", "PIL", "rich"), "cli"),
-    **dict.fromkeys(("av", "glfw", "moderngl", "tqdm"), "windows"),
+    **dict.fromkeys(("Xlib", "av", "glcontext", "glfw", "moderngl", "tqdm"), "windows"),
 }
 """The tier of each library without which a test module is skipped."""
 
@@ -45,6 +51,10 @@ TIERS = {
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("gles_delegate")
     group.addoption("--all", action="store_true", help="every case, not a sample of them")
+    group.addoption(
+        "--one-in", type=int, default=1, metavar="N", help="tests/unit, and one in N of the others"
+    )
+    group.addoption("--seed", type=int, metavar="N", help="other samples; default: of the commit")
     group.addoption(
         "--fresh", type=int, default=0, metavar="N", help="new random examples of each fuzz test"
     )
@@ -54,7 +64,10 @@ def pytest_configure(config: pytest.Config) -> None:
     sampling.everything = config.option.all
     sampling.fresh = config.option.fresh
     worker = getattr(config, "workerinput", None)
-    sampling.changed = worker["changed"] if worker else sampling.recent_changes()
+    sampling.changed = worker["changed"] if worker else sampling.uncommitted_changes()
+    sampling.seed = worker["seed"] if worker else config.option.seed
+    if sampling.seed is None:
+        sampling.seed = sampling.seed_of_commit()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -63,12 +76,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in slow]
         config.hook.pytest_deselected(items=slow)
         sampling.counts["slow tests"] = 0, len(slow)
+    if config.option.one_in > 1:
+        others = [item for item in items if not item.nodeid.startswith("tests/unit/")]
+        left_out = {item for item in others if sampling.rank(item.nodeid) % config.option.one_in}
+        left_out -= {item for item in others if item.location[0] in sampling.changed}
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=[*left_out])
+        sampling.counts["tests outside tests/unit"] = len(others) - len(left_out), len(others)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Each worker of pytest-xdist must take the same sample."""
-    node.workerinput["changed"] = sampling.changed
+    node.workerinput |= {"changed": sampling.changed, "seed": sampling.seed}
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -141,10 +161,10 @@ def real_model(require: Require) -> Callable[[str], bytes]:
     """The bytes of a published model, from the folder named by GLES_DELEGATE_MODELS."""
 
     def read(name: str) -> bytes:
-        path, other = (Path(MODELS, f"{name}{suffix}") for suffix in (".tflite", ".bin"))
+        path, other = (MODELS / f"{name}{suffix}" for suffix in (".tflite", ".bin"))
         path = other if other.is_file() else path
         if not path.is_file():
-            require("models", f"{path} is missing; GLES_DELEGATE_MODELS names another folder")
+            require("models", f"{path} is missing; GLES_DELEGATE_MODELS names its folder")
         return path.read_bytes()
 
     return read
@@ -152,12 +172,12 @@ def real_model(require: Require) -> Callable[[str], bytes]:
 
 @pytest.fixture(scope="session")
 def real_picture(require: Require) -> Callable[[str], Path]:
-    """The path of a published picture, from the folder ``images`` beside the models."""
+    """The path of a published picture, from the folder named by GLES_DELEGATE_PICTURES."""
 
     def find(name: str) -> Path:
-        path = Path(MODELS).parent / "images" / name
+        path = PICTURES / name
         if not path.is_file():
-            require("models", f"{path} is missing; GLES_DELEGATE_MODELS names another folder")
+            require("models", f"{path} is missing; GLES_DELEGATE_PICTURES names its folder")
         return path
 
     return find

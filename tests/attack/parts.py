@@ -15,7 +15,7 @@ from tests.attack.decoders import run_decoders
 from tests.attack.disks import run_on_small_disk
 from tests.attack.environments import run_environments
 from tests.attack.faults import cases, run_fault
-from tests.attack.graphs import copied, drawn
+from tests.attack.graphs import drawn
 from tests.attack.mutation import damaged
 from tests.attack.requests import run_requests
 from tests.attack.results import run_results
@@ -26,6 +26,7 @@ from tests.attack.trial import Trial
 from tests.attack.upgrades import run_upgrades
 from tests.attack.verdicts import run_verdicts
 from tests.attack.workers import Outcome, Worker
+from tests.support.random_graphs import KINDS
 
 Run = Callable[[Iterable[int], Report], Counter[str]]
 
@@ -66,8 +67,8 @@ def _alone(
 
 PARTS = {
     "models": Part("damaged models", partial(_compare, damaged), 0.3),
-    "graphs": Part("random graphs", partial(_compare, drawn), 0.2),
-    "copies": Part("random graphs of copies", partial(_compare, copied), 0.2),
+    "graphs": Part("random graphs", partial(_compare, partial(drawn, KINDS)), 0.2),
+    "copies": Part("random graphs of copies", partial(_compare, partial(drawn, ["copies"])), 0.2),
     "hard": Part("hard values", hard.attack, 0.1, lambda: len(hard.CASES)),
     "faults": Part(
         "faults of GL and EGL", partial(_alone, run_fault, 120), 0.2, lambda: len(cases())

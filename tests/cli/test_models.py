@@ -60,7 +60,7 @@ def test_a_file_without_end() -> None:
 def test_the_models_at_hand() -> None:
     """Files of the same name are the published ones, whatever their folder."""
     names = {model.name for model in published()}
-    files = [path for path in Path(MODELS).glob("*.tflite") if path.name in names]
+    files = [path for path in MODELS.glob("*.tflite") if path.name in names]
     if not files:
         pytest.skip(f"{MODELS} has no published models; GLES_DELEGATE_MODELS names their folder")
     for file in files:

@@ -1,4 +1,4 @@
-"""Random graphs against LiteRT's CPU kernels: whole, in parts, on any device, with guard words."""
+"""Random graphs against LiteRT's CPU kernels, each dispatch by itself, too, and on any device."""
 
 from __future__ import annotations
 
@@ -6,25 +6,19 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import note
 
 import gles_delegate as gd
 from gles_delegate import profiles
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.model.reader import read_model
 from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.check import every_form, verified
 from tests.support.force import limits_of
 from tests.support.fuzz import drawn_graph, fuzz
 from tests.support.oracle import (
     assert_close,
-    complete,
-    delegated_interpreter,
-    run,
     run_gles,
     run_litert,
 )
-from tests.support.random_copies import random_copies
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -43,29 +37,29 @@ def gpu(gl: None) -> Iterator[GpuContext]:
     gpu.release()
 
 
-@fuzz(examples=8)
-def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
+def check(choose: random.Random, context: gd.EglContext) -> None:
     sketch, outputs = drawn_graph(choose, 20)
     content = sketch.build(outputs)
     reference = run_litert(content, sketch.feeds)
     assert_close(run_gles(content, sketch.feeds, context), reference, inputs=sketch.feeds)
+
+
+@fuzz(examples=8)
+def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
+    check(choose, context)
 
 
 @pytest.mark.usefixtures("floor")
 @fuzz(examples=8)
 def test_graphs_at_the_floor(choose: random.Random, context: gd.EglContext) -> None:
-    sketch, outputs = drawn_graph(choose, 20)
-    content = sketch.build(outputs)
-    reference = run_litert(content, sketch.feeds)
-    assert_close(run_gles(content, sketch.feeds, context), reference, inputs=sketch.feeds)
+    check(choose, context)
 
 
 @pytest.mark.parametrize("name", ["", *profiles.NAMED])
 @fuzz(examples=12)
 def test_copies(choose: random.Random, name: str, gpu: GpuContext) -> None:
     """In every form of every profile; each dispatch writes its output, and nothing else."""
-    sketch, outputs = random_copies(choose, choose.randint(1, 12))
-    note(f"{sketch}\noutputs {outputs}")
+    sketch, outputs = drawn_graph(choose, 12, "copies")
     content, feeds = sketch.build(outputs), tuple(sketch.feeds)
     expected = tuple(run_litert(content, feeds))
     case = VerificationCase("GRAPH", "copies", True, True, 1, content, feeds, expected)
@@ -75,18 +69,3 @@ def test_copies(choose: random.Random, name: str, gpu: GpuContext) -> None:
     with gpu.guard():
         results = [*verified(gpu, [case], every_form(limits))]
     assert [result for result in results if not result.is_right] == []
-
-
-@fuzz(examples=8)
-def test_splits(choose: random.Random, context: gd.EglContext) -> None:
-    """The nodes before and behind some in the middle are left to the CPU."""
-    sketch, outputs = drawn_graph(choose, 16)
-    content = complete(sketch, outputs)
-    ops = len(read_model(content).nodes)
-    first, last = sorted(choose.randrange(ops) for _ in range(2))
-    options = gd.GpuDelegateOptions(
-        first_delegate_node_index=first, last_delegate_node_index=last, max_delegated_partitions=ops
-    )
-    with delegated_interpreter(content, context, options) as interpreter:
-        ours = run(interpreter, sketch.feeds)
-        assert_close(ours, run_litert(content, sketch.feeds), inputs=sketch.feeds)

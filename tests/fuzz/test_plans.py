@@ -9,7 +9,6 @@ from gles_delegate.dispatch import Alias
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.fuzz import drawn_graph, fuzz
-from tests.support.random_copies import random_copies
 from tests.unit.test_plan import FLOOR, check, plan_of
 
 
@@ -21,7 +20,7 @@ def test_plans_are_sound(choose: random.Random) -> None:
 
 @fuzz(examples=60)
 def test_plans_of_copies_are_sound(choose: random.Random) -> None:
-    sketch, outputs = random_copies(choose, choose.randint(1, 20))
+    sketch, outputs = drawn_graph(choose, 20, "copies")
     check(sketch.build(outputs))
 
 

@@ -79,7 +79,7 @@ def test_the_example_runs(
     text = unwrap(THINGS[name]).__doc__ or ""
     for file in PUBLISHED:
         if file in text:
-            found = [p for p in (Path(MODELS, file), EXAMPLES / "models" / file) if p.exists()]
+            found = [p for p in (MODELS / file, EXAMPLES / "models" / file) if p.exists()]
             if not found:
                 require("models", f"{file} is missing")
             Path(file).write_bytes(found[0].read_bytes())

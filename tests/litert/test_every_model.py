@@ -17,9 +17,8 @@ from tests.unit.test_plan import FLOOR
 
 pytestmark = pytest.mark.usefixtures("gl")
 
-FOLDER = Path(MODELS)
-FILES = sorted(path for path in FOLDER.rglob("*") if path.suffix in SUFFIXES)
-NAMES = [str(path.relative_to(FOLDER)) for path in FILES]
+FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in SUFFIXES)
+NAMES = [str(path.relative_to(MODELS)) for path in FILES]
 SAMPLE = choose("models", NAMES, [name for name in NAMES if name in ONE_A_KERNEL])
 
 ODD_IN_LITERT = {
@@ -29,8 +28,8 @@ ODD_IN_LITERT = {
 
 
 def test_the_folder_has_models(require: Require) -> None:
-    if not FOLDER.is_dir():
-        require("models", f"no folder {MODELS}; GLES_DELEGATE_MODELS names another")
+    if not MODELS.is_dir():
+        require("models", f"no folder {MODELS}; GLES_DELEGATE_MODELS names it")
     assert FILES, f"{MODELS} has no file that ends in {' or '.join(SUFFIXES)}"
 
 
@@ -38,7 +37,7 @@ def test_the_folder_has_models(require: Require) -> None:
 def test_a_sample_has_every_shader_of_the_folder() -> None:
     shaders: dict[str, set[str]] = {name: set() for name in NAMES}
     for name in NAMES:
-        for _, model in find_models([FOLDER / name]):
+        for _, model in find_models([MODELS / name]):
             (source,) = model.arguments.values()
             content = source if isinstance(source, bytes) else Path(source).read_bytes()
             steps = lower_graph(read_model(content), FLOOR).steps.values()
@@ -49,7 +48,7 @@ def test_a_sample_has_every_shader_of_the_folder() -> None:
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_model_runs_as_in_litert(name: str, host: str) -> None:
-    for part, model in find_models([FOLDER / name]):
+    for part, model in find_models([MODELS / name]):
         outcome = run_in(host, part, model)
         if name in ODD_IN_LITERT:
             assert outcome.report.fully_delegated

@@ -17,6 +17,7 @@ from tests.op_table import (
     LEFT_TO_THE_DRIVER,
     LITERT_REFUSES,
     Case,
+    one_of_each,
     sample,
 )
 from tests.support.oracle import (
@@ -34,8 +35,10 @@ from tests.support.tflite_builder import quantization
 
 Run = Callable[[bytes, Sequence[NDArray[Any]], gd.EglContext], list[NDArray[Any]]]
 SAMPLE = choose("op table", CASES, sample(CASES, 1000))
-INSIDE = choose("inside LiteRT", CASES, sample(CASES, 300))
-IN_A_CHAIN = choose("in a chain", sample(CASES, 2500), sample(CASES, 300))
+OF_EACH_TYPE = one_of_each(CASES, lambda case: (case.op, *case.types()))
+INSIDE = choose("inside LiteRT", OF_EACH_TYPE, sample(OF_EACH_TYPE, 300))
+CHAINED = sample(CASES, 2500, seed=0)
+IN_A_CHAIN = choose("in a chain", CHAINED, sample(CHAINED, 300))
 GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
 
 
@@ -65,6 +68,7 @@ def test_op(case: Case, context: gd.EglContext) -> None:
 
 @pytest.mark.parametrize("case", list(map(as_param, INSIDE)))
 def test_op_inside_litert(case: Case, context: gd.EglContext) -> None:
+    """The host knows types, states and sizes, but not ops: one case of each op and its types."""
     check(case, context, run_delegated)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,21 +11,26 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.dispatch import Dispatch
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.program import Program
+from gles_delegate.limits import Limits
+from gles_delegate.model.reader import read_model
 from gles_delegate.planning import resizing
+from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan
-from tests.litert.test_ops import as_param, check
-from tests.op_table import CASES, Case, sample
+from tests.litert.test_ops import check
+from tests.op_table import CASES, LEFT_TO_THE_DRIVER, OPS, Case, one_of_each
+from tests.support import sampling
 from tests.support.oracle import assert_close, litert_interpreter, run
-from tests.support.sampling import choose
+from tests.support.sampling import choose, drawn
 from tests.support.sketch import Sketch
 
 SIZES = ((48, 40), (33, 56), (40, 33), (49, 40), (41, 44), (48, 40), (33, 56))
 """Two shapes that alternate, with the same register tiles."""
 
 
-SAMPLE = choose("with uniforms", CASES, sample(CASES, 150))
+ROWS = choose("with uniforms", [*OPS], drawn([*OPS], 150))
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +142,25 @@ def test_a_program_that_failed_is_not_kept(
     assert_close(ours, run(litert_interpreter(network()), [image]))
 
 
-@pytest.mark.parametrize("case", list(map(as_param, SAMPLE)))
+def kernels(case: Case) -> frozenset[Hashable]:
+    """The kernels of a case, without the numbers that may be uniforms."""
+    sketch, outputs = case.sketch()
+    steps = lower_graph(read_model(sketch.build(outputs)), Limits()).steps.values()
+    kernels = set[Hashable]()
+    for dispatch in itertools.chain(*steps):
+        if isinstance(dispatch, Dispatch):
+            numbers = {name for name, _ in resizing.numbers_of(dispatch)}
+            form = {name: v for name, v in dispatch.defines.items() if name not in numbers}
+            kernels.add((dispatch.shader, *form.items()))
+    return frozenset(kernels)
+
+
+@pytest.mark.parametrize("op", ROWS)
 def test_every_number_may_be_a_uniform(
-    case: Case, context: gd.EglContext, monkeypatch: pytest.MonkeyPatch
+    op: str, context: gd.EglContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A case of each form of the op's kernels; in a sample, one."""
+
     def generalized(self: resizing.Resizing, plan: Plan, shared_texels: int) -> Plan:
         dispatches = (
             replace(d, uniforms=frozenset(resizing.numbers_of(d))) for d in plan.dispatches
@@ -147,4 +168,7 @@ def test_every_number_may_be_a_uniform(
         return replace(plan, dispatches=tuple(dispatches))
 
     monkeypatch.setattr(resizing.Resizing, "generalized", generalized)
-    check(case, context)
+    cases = [case for case in CASES if case.op == op and case.id not in LEFT_TO_THE_DRIVER]
+    cases = one_of_each(cases, kernels) if sampling.everything else one_of_each(cases, lambda _: op)
+    for case in cases:
+        check(case, context)

@@ -14,7 +14,7 @@ from tests.litert.test_custom_ops import run_xnnpack
 from tests.op_table import CASES as TABLE
 from tests.support.faults import FAULTS, shown
 from tests.support.oracle import run_litert
-from tests.support.sampling import ROOT, choose
+from tests.support.sampling import ROOT, choose, drawn
 from tests.support.verification import chosen, every_dispatch, others
 
 CASES = load_cases()
@@ -23,7 +23,7 @@ QUICK = {
     for op, cases in groupby(CASES, key=lambda case: case.op)
     if op != "GRAPH"
 }
-SAMPLE = choose("verification cases", CASES, CASES[::10])
+SAMPLE = choose("verification cases", CASES, drawn(CASES, len(CASES) // 10))
 BY_NUMPY = {
     *("Landmarks2TransformMatrix", "LiteRtMaxUnpooling2D"),
     *("TransformLandmarks", "TransformTensorBilinear"),

@@ -31,7 +31,7 @@ from tests.op_table import (
 )
 from tests.op_table.base import Cases, Op
 from tests.op_table.case import Case, make_case
-from tests.op_table.sampling import sample
+from tests.op_table.sampling import one_of_each, sample
 
 __all__ = [
     "CASES",
@@ -40,6 +40,7 @@ __all__ = [
     "LITERT_REFUSES",
     "OPS",
     "Case",
+    "one_of_each",
     "sample",
 ]
 

@@ -43,6 +43,12 @@ class Case:
         outputs = self.row.model(sketch, self.op, **self.attributes)
         return sketch, [outputs] if isinstance(outputs, int) else list(outputs)
 
+    def types(self) -> tuple[object, ...]:
+        """The element types of the inputs, as numpy has them, and of the outputs, as the schema."""
+        sketch, outputs = self.sketch()
+        inputs = (feed.dtype for feed in sketch.feeds)
+        return (*inputs, *(sketch.tensors[index]["type"] for index in outputs))
+
     def build(self) -> tuple[bytes, list[NDArray[Any]]]:
         """The model with the shapes that LiteRT infers, and inputs; raises if LiteRT refuses it."""
         from tests.support.oracle import complete

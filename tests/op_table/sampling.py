@@ -1,9 +1,9 @@
-"""A part of the op table, to which recent changes come first."""
+"""A part of the op table, to which uncommitted changes come first."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -20,29 +20,32 @@ _GLSL = {
 _INCLUDE = re.compile(r'#include "(.+)"')
 
 
-def sample(cases: Sequence[Case], most: int) -> list[Case]:
-    """At most `most` of the cases: one of each row, then more.
+def sample(cases: Sequence[Case], most: int, seed: int | None = None) -> list[Case]:
+    """At most `most` of the cases: one of each row, then more; `sampling.seed` or `seed` draws.
 
-    Rows that `sampling.changed` concerns come first, the newest change before others; a file that
-    concerns more than half of the rows puts none first. Which cases of a row come first depends on
-    nothing else.
+    Rows that `sampling.changed` concerns come first; a file that concerns more than half of the
+    rows puts none first.
     """
     rows = {case.op for case in cases}
-    changes = [rows_of(file, rows) for file in sampling.changed]
-    changes = [concerned for concerned in changes if 2 * len(concerned) < len(rows)]
-    ranks = {
-        row: next((i for i, concerned in enumerate(changes) if row in concerned), len(changes))
-        for row in rows
-    }
-    lowest: dict[str, Case] = {}
-    for case in cases:
-        lowest[case.op] = min(lowest.get(case.op, case), case, key=lambda each: each.hash)
+    concerned = (rows_of(file, rows) for file in sampling.changed)
+    first = {row for some in concerned if 2 * len(some) < len(rows) for row in some}
+    ones = {case.id for case in one_of_each(cases, lambda case: case.op, seed)}
 
-    def order(case: Case) -> tuple[bool, int, int]:
-        return case is not lowest[case.op], ranks[case.op], case.hash
+    def order(case: Case) -> tuple[bool, bool, int]:
+        return case.id not in ones, case.op not in first, sampling.rank(case.id, seed)
 
     taken = {case.id for case in sorted(cases, key=order)[:most]}
     return [case for case in cases if case.id in taken]
+
+
+def one_of_each(
+    cases: Iterable[Case], kind: Callable[[Case], Hashable], seed: int | None = 0
+) -> list[Case]:
+    """One case of each kind, the same in every commit, or drawn as by `sample`."""
+    kinds: dict[Hashable, Case] = {}
+    for case in sorted(cases, key=lambda case: sampling.rank(case.id, seed)):
+        kinds.setdefault(kind(case), case)
+    return [*kinds.values()]
 
 
 def rows_of(file: str, rows: Collection[str]) -> set[str]:

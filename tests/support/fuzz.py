@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from tests.support import sampling
-from tests.support.random_graphs import random_graph
+from tests.support.random_graphs import Kind, described, random_graph
 from tests.support.sketch import Sketch
 
 
@@ -31,9 +31,10 @@ def fuzz(examples: int) -> Callable[[Callable[..., None]], Any]:
     return lambda test: profile(drawn(test))
 
 
-def drawn_graph(choose: random.Random, most: int) -> tuple[Sketch, list[int]]:
+def drawn_graph(
+    choose: random.Random, most: int, kind: Kind = "float32"
+) -> tuple[Sketch, list[int]]:
     """A random graph of at most `most` ops, and its outputs; printed when the test fails."""
-    sketch, outputs = random_graph(choose, ops=choose.randint(1, most))
-    shapes = [tensor.get("shape") for tensor in sketch.tensors]
-    note(f"{sketch}\noutputs {outputs}, shapes {shapes}")
+    sketch, outputs = random_graph(choose, choose.randint(1, most), kind)
+    note(described(sketch, outputs))
     return sketch, outputs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate.tasks as mp
-from tests.conftest import MODELS
+from tests.conftest import MODELS, PICTURES, folder
 
 Pixels = NDArray[np.uint8]
-FOLDER = Path(os.environ.get("GLES_DELEGATE_MEDIAPIPE", Path(MODELS).parent / "mediapipe-oracle"))
+FOLDER = folder("GLES_DELEGATE_MEDIAPIPE")
 FRAMES, STEP_MS, SIZE = 30, 33, (480, 360)
 
 
@@ -34,13 +33,13 @@ class Oracle:
     def model(self, name: str) -> Path:
         """A bundle, or a published model that MediaPipe was given as it is."""
         own = self.folder / "bundles" / name
-        return own if own.is_file() else Path(MODELS) / name
+        return own if own.is_file() else MODELS / name
 
     def pixels(self, name: str) -> Pixels:
         """RGB of a picture."""
         from PIL import Image as Pictures
 
-        path = Path(MODELS).parent / "images" / name
+        path = PICTURES / name
         path = path if path.is_file() else self.folder / "hands" / name
         return np.asarray(Pictures.open(path).convert("RGB"))
 

@@ -141,8 +141,8 @@ def assert_close(
             np.testing.assert_array_equal(actual, expected)
             continue
         if actual.dtype.kind in "iu":
-            off = np.abs(actual.astype(np.int32) - expected.astype(np.int32))
-            assert off.max(initial=0) <= steps, f"off by up to {off.max()} steps"
+            off = largest_error(actual, expected)
+            assert off <= steps, f"off by up to {off:.0f} steps"
             continue
         if special:
             actual, expected = (np.clip(array, -largest, largest) for array in (actual, expected))

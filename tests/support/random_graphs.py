@@ -9,12 +9,15 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tests.support.random_copies import random_copies
+from tests.support.random_types import random_types
 from tests.support.schema import Values
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
-Kind: TypeAlias = Literal["float32", "int8", "uint8", "int16", "dynamic range"]
-KINDS: tuple[Kind, ...] = ("float32", "int8", "uint8", "int16", "dynamic range")
+Kind: TypeAlias = Literal["float32", "int8", "uint8", "int16", "dynamic range", "types", "copies"]
+KINDS: tuple[Kind, ...] = ("float32", "int8", "uint8", "int16", "dynamic range", "types")
+"""All but copies: networks of these types, and random_types.py's graphs of any type."""
 
 _UNARY = ("RELU", "RELU6", "TANH", "LOGISTIC")
 _BINARY = ("ADD", "SUB", "MUL", "MAXIMUM")
@@ -62,10 +65,15 @@ def random_graph(
 
     Args:
         choose: The first of each choice is the simplest.
-        kind: Type of the tensors; with "dynamic range", only weights are int8.
+        kind: Type of the tensors; with "dynamic range", only weights are int8. "types" and "copies"
+            are the graphs of random_types.py and random_copies.py, which have their own sizes.
         sizes: Heights and widths of the inputs.
         twin: Of a "dynamic range" graph the same with weights in float32.
     """
+    if kind == "types":
+        return random_types(choose, ops)
+    if kind == "copies":
+        return random_copies(choose, ops)
     depth, batch = choose.choice(channels), choose.choice(batches)
     graph = _Graph(Sketch(np.random.default_rng(choose.getrandbits(16))), choose, kind, twin)
     shape = (batch, *choose.choice(sizes), depth)
@@ -77,6 +85,12 @@ def random_graph(
         graph.images.append(graph.draw())
     made = [drawn.index for drawn in graph.images[2:]]
     return graph.s, [made[-1], *choose.sample(made[:-1], choose.randrange(min(3, ops)))]
+
+
+def described(sketch: Sketch, outputs: Sequence[int]) -> str:
+    """A graph as people read it."""
+    shapes = [tensor.get("shape") for tensor in sketch.tensors]
+    return f"{sketch}\noutputs {outputs}, shapes {shapes}"
 
 
 @dataclass

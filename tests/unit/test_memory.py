@@ -121,3 +121,42 @@ def test_models_take_little_more_than_lives_at_once(
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_example_models_take_little_more_than_lives_at_once(file: Path, limits: Limits) -> None:
     check_model(file.read_bytes(), limits)
+
+
+def first_fit(values: list[Value], lives: LiveRanges) -> dict[Value, Allocation]:
+    """Each value at the lowest aligned offset where it meets no other, one after the other."""
+    placed: dict[Value, Allocation] = {}
+    for value in values:
+        first, last = lives[value]
+        near = [a for v, a in placed.items() if lives[v][0] <= last and first <= lives[v][1]]
+        ends = sorted(-(-a.end // ALIGNMENT) * ALIGNMENT for a in near)
+        candidates = (Allocation(0, offset, max(value.nbytes, 16)) for offset in (0, *ends))
+        placed[value] = next(
+            c for c in candidates if all(c.end <= a.offset or a.end <= c.offset for a in near)
+        )
+    return placed
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_value_lies_in_the_first_gap(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lives: dict[Value, tuple[int, int]] = {}
+    for i in range(60):
+        first = int(rng.integers(0, 30))
+        lives[Value(i, (int(rng.integers(0, 90)), 4))] = first, first + int(rng.integers(0, 12))
+    end = max(last for _, last in lives.values())
+
+    def breadth(value: Value) -> tuple[int, int]:
+        first, last = lives[value]
+        at = (
+            sum(v.nbytes for v, (a, b) in lives.items() if a <= i <= b)
+            for i in range(first, min(last, end) + 1)
+        )
+        return -max(at), -value.nbytes
+
+    orders = sorted(lives, key=breadth), sorted(lives, key=lambda value: lives[value])
+    expected = min(
+        (first_fit(order, lives) for order in orders),
+        key=lambda placed: max(allocation.end for allocation in placed.values()),
+    )
+    assert allocate(lives)[1] == expected

@@ -19,7 +19,7 @@ from gles_delegate.errors import ModelError
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
 from gles_delegate.runtime.standalone import describe
-from tests.support.sampling import choose
+from tests.support.sampling import choose, drawn
 from tests.support.schema import pack, pack_model
 from tests.support.speed import scaled
 from tests.support.tflite_builder import ModelBuilder, quantization
@@ -128,7 +128,7 @@ def test_every_prefix() -> None:
 def test_every_byte() -> None:
     model = small_model()
     positions = range(len(model))
-    for position in choose("damaged bytes", positions, positions[::4]):
+    for position in choose("damaged bytes", positions, drawn(positions, len(positions) // 4)):
         byte = model[position]
         values = {0x00, 0xFF, 0x7F, *(byte ^ 1 << bit for bit in range(8))}
         check_all((f"byte {position} = {v:#x}", patched(position, bytes([v]))) for v in values)

@@ -36,7 +36,7 @@ def test_a_sample_has_every_row() -> None:
 
 
 @pytest.mark.source
-def test_the_latest_change_chooses_rows_where_a_sample_has_not_every_one(
+def test_a_change_chooses_rows_where_a_sample_has_not_every_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sampling, "changed", ["glsl/cumsum.glsl"])
@@ -44,15 +44,22 @@ def test_the_latest_change_chooses_rows_where_a_sample_has_not_every_one(
 
 
 @pytest.mark.source
-def test_the_latest_change_chooses_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     files = ["README.md", "gone.py", "glsl/cumsum.glsl", "tests/op_table/fourier.py"]
     monkeypatch.setattr(sampling, "changed", files)
-    first, second = (rows_of(file, OPS) for file in files[2:])
-    whole = sum(case.op in first for case in CASES)
-    some = Counter(case.op for case in sample(CASES, len(OPS) + whole))
-    assert sum(some[row] for row in first) == whole
-    assert sum(some[row] for row in second) > len(second)
+    rows = {row for file in files[2:] for row in rows_of(file, OPS)}
+    whole = sum(case.op in rows for case in CASES)
+    some = Counter(case.op for case in sample(CASES, len(OPS) + whole - len(rows)))
+    assert sum(some[row] for row in rows) == whole
     assert some["CONV_2D"] == 1
+
+
+def test_another_seed_draws_other_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sampling, "seed", 1)
+    some, same = sample(CASES, 1000), sample(CASES, 1000, seed=0)
+    monkeypatch.setattr(sampling, "seed", 2)
+    assert len({case.id for case in some} & {case.id for case in sample(CASES, 1000)}) < 500
+    assert sample(CASES, 1000, seed=0) == same
 
 
 @pytest.mark.source

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from gles_delegate.limits import Limits
+from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.partition import Partition, choose_partitions
+from gles_delegate.planning.partition import Partition, choose_partitions, find_segments
+from gles_delegate.planning.plan import make_plan
 from tests.support.tflite_builder import ModelBuilder
 
 SHAPE = (1, 4)
@@ -100,3 +104,78 @@ def test_a_segment_of_nothing_but_users_of_a_variable() -> None:
     y = b.op("READ_VARIABLE", [handle(b, "state")], [b.tensor(SHAPE)])
     actual = partition(b, [y])
     assert (actual.segments, actual.reasons) == (((0, 1, 2, 3),), {})
+
+
+def sweeps(graph: Graph, on_cpu: set[int]) -> list[tuple[int, ...]]:
+    """LiteRT's way: by turns, all nodes of one side whose inputs are ready, in one sweep."""
+    pending, done = [*graph.nodes], set[int]()
+    segments = []
+    while pending:
+        turn, taken = pending[0].index in on_cpu, list[Node]()
+        for node in pending:
+            if (node.index in on_cpu) == turn and done.issuperset(node.inputs):
+                taken.append(node)
+                done.update(node.outputs)
+        pending = [node for node in pending if node not in taken]
+        if not turn:
+            segments.append(tuple(node.index for node in taken))
+    return segments
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_segments_are_as_by_sweeps(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    nodes = []
+    for i in range(50):
+        inputs = rng.integers(max(0, i - 9), i, min(i, 2)) if i else ()
+        nodes.append(Node(i, "ADD", 1, tuple(map(int, inputs)), (i,)))
+    tensors = tuple(Tensor(i, "", "float32", (1,), ()) for i in range(50))
+    graph = Graph(tensors, tuple(nodes), (), ())
+    on_cpu = set(map(int, rng.choice(50, int(rng.integers(0, 50)), replace=False)))
+    assert find_segments(graph, on_cpu) == sweeps(graph, on_cpu)
+
+
+@contextmanager
+def counted() -> Iterator[list[int]]:
+    """Counts the calls of functions, those in C too."""
+    calls = [0]
+
+    def note(frame: object, event: str, argument: object) -> None:
+        calls[0] += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(before)
+
+
+def mixed(nodes: int) -> bytes:
+    """Residual blocks with a node on the CPU between two, and a concatenation of all results."""
+    b = ModelBuilder()
+    x, parts = b.input((1, 4, 4, 4)), list[int]()
+    weights, bias = b.constant(np.ones((4, 1, 1, 4), "f")), b.constant([0.5] * 4)
+    for _ in range(nodes // 4):
+        y = b.op("CONV_2D", (x, weights, bias), [(1, 4, 4, 4)], stride_w=1, stride_h=1)
+        parts.append(b.op("LOGISTIC", [b.op("ADD", (x, y), [(1, 4, 4, 4)])], [(1, 4, 4, 4)]))
+        x = b.op("Unknown", parts[-1:], [(1, 4, 4, 4)])
+    return b.build([b.op("CONCATENATION", parts, [(1, 4 * len(parts), 4, 4)], axis=1)])
+
+
+def planned(content: bytes) -> None:
+    lowered = lower_graph(read_model(content), Limits())
+    (partition,) = choose_partitions([lowered])
+    for segment in partition.segments:
+        make_plan(lowered, segment, Limits())
+
+
+def test_calls_grow_with_the_nodes() -> None:
+    models = mixed(100), mixed(400)
+    planned(mixed(8))  # loads what is read at the first use
+    counts = []
+    for model in models:
+        with counted() as calls:
+            planned(model)
+        counts.append(calls[0])
+    assert counts[1] < 1.1 * 4 * counts[0]

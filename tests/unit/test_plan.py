@@ -51,14 +51,16 @@ def randomly(seed: int) -> bytes:
 
 
 def around(plan: Plan, value: Value) -> set[Value]:
-    """The values that `value` lies inside, and itself."""
+    """The values that `value` lies inside or that lie inside it, and itself."""
     outer, _ = plan.inside.get(value, (value, 0))
-    allocation = plan.allocations[value]
+    one = plan.allocations[value]
+    beside = [outer, *(v for v, (other, _) in plan.inside.items() if other == outer)]
+    others = [(v, plan.allocations[v]) for v in beside]
     return {
         v
-        for v in (outer, *(v for v, (other, _) in plan.inside.items() if other == outer))
-        if plan.allocations[v].offset <= allocation.offset
-        and allocation.end <= plan.allocations[v].end
+        for v, other in others
+        if (other.offset <= one.offset and one.end <= other.end)
+        or (one.offset <= other.offset and other.end <= one.end)
     }
 
 
@@ -84,8 +86,9 @@ def check_flow(plan: Plan) -> None:
         made |= around(plan, dispatch.output)
         if not dispatch.partial:
             whole.add(dispatch.output)
-    used = {v for d in plan.dispatches for v in d.operands} | set(plan.outputs.values())
-    used |= {value for value, (outer, _) in plan.inside.items() if outer in used}
+    used = {v for d in plan.dispatches for v in d.operands if isinstance(v, Value)}
+    used |= set(plan.outputs.values())
+    used |= {value for each in used for value in around(plan, each)}
     assert {d.output for d in plan.dispatches} <= used
 
 

@@ -1,14 +1,19 @@
-"""What `make test` leaves to `make test-all`, and how a run reports it."""
+"""What `make test` leaves to `make test-all`, what it skips, and how a run reports it."""
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import TIERS
 from tests.support import sampling
+
+TESTS = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -21,34 +26,66 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, int]]:
 @pytest.mark.parametrize("everything", [False, True])
 def test_some_cases_or_all(everything: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "everything", everything)
+    monkeypatch.setattr(sampling, "seed", 5)
     assert [*sampling.choose("cases", range(9), range(2))] == [*range(9 if everything else 2)]
     assert sampling.report() == (
-        "" if everything else "sampled: cases 2/9; make test-all, or --all, runs all"
+        "" if everything else "sampled by --seed 5: cases 2/9; make test-all, or --all, runs all"
     )
 
 
-def test_changes_that_are_not_committed_come_first(
+def test_a_clone_of_a_commit_has_its_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def git(*arguments: str) -> None:
+    """Without its history, and whatever is not committed."""
+
+    def git(*arguments: object) -> None:
         identity = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
-        command = ["git", *identity, "-c", "core.hooksPath=/dev/null", *arguments]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+        command = ["git", *identity, "-c", "core.hooksPath=/dev/null", *map(str, arguments)]
+        subprocess.run(command, cwd=sampling.ROOT, check=True, capture_output=True)
 
     for name in os.environ:  # inside a hook they name another repository
         if name.startswith("GIT_"):
             monkeypatch.delenv(name)
-    monkeypatch.setattr(sampling, "ROOT", tmp_path)
-    assert sampling.recent_changes() == []
+    (tmp_path / "one").mkdir()
+    monkeypatch.setattr(sampling, "ROOT", tmp_path / "one")
+    assert (sampling.seed_of_commit(), sampling.uncommitted_changes()) == (0, [])
     try:
         git("init")
     except FileNotFoundError:
         pytest.skip("git is not installed")
-    for name in ("first", "second", "third"):
-        (tmp_path / name).write_text(name)
+    seeds = []
+    for name in ("first", "second"):
+        (sampling.ROOT / name).write_text(name)
         git("add", name)
         git("commit", "-m", name)
-    (tmp_path / "first").write_text("changed")
-    (tmp_path / "new").mkdir()
-    (tmp_path / "new" / "file").touch()
-    assert sampling.recent_changes() == ["first", "new/file", "third", "second"]
+        seeds.append(sampling.seed_of_commit())
+    (sampling.ROOT / "first").write_text("changed")
+    (sampling.ROOT / "new").mkdir()
+    (sampling.ROOT / "new" / "file").touch()
+    assert sampling.uncommitted_changes() == ["first", "new/file"]
+    git("clone", "--depth", 1, sampling.ROOT.as_uri(), tmp_path / "two")
+    monkeypatch.setattr(sampling, "ROOT", tmp_path / "two")
+    assert (sampling.seed_of_commit(), sampling.uncommitted_changes()) == (seeds[1], [])
+    assert seeds[0] != seeds[1]
+
+
+def test_a_sample_is_drawn_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = []
+    for seed in (1, 1, 2):
+        monkeypatch.setattr(sampling, "seed", seed)
+        samples.append(sampling.drawn(range(1000), 9))
+    assert samples[0] == samples[1] != samples[2]
+    assert samples[0] == sorted({*samples[0]})
+
+
+def test_a_library_that_is_missing_skips_tests() -> None:
+    """TIERS has each library that tests import when they are collected."""
+    here = {*sys.stdlib_module_names, "gles_delegate", "tests"}
+    required = {"flatbuffers", "numpy", "packaging", "pytest"}
+    files = [*TESTS.glob("*/test_*.py"), *TESTS.glob("support/*.py"), *TESTS.glob("attack/*.py")]
+    for file in files:
+        for node in ast.parse(file.read_text("utf-8")).body:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            imported = {name.partition(".")[0] for name in names}
+            assert imported <= here | required | TIERS.keys(), file

@@ -1,0 +1,76 @@
+"""Commands of pages, as tools/pages.py finds them for tools/test-systems."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOT_RUN = {
+    "docs/gallery.md": "published models",
+    "docs/gpus.md": "a lab, which takes an hour to build",
+    "docs/porting.md": "published models",
+}
+"""Pages with commands that tools/test-systems does not run, with the reason."""
+
+PAGE = """# A
+
+```python title="app.py"
+print('1')
+```
+
+<!-- not run: needs a camera -->
+```console
+$ false
+```
+
+  ```console
+  $ python3 app.py
+  1
+  $ sudo echo \\
+      2
+  ```
+
+```console
+$ false | cat
+$ echo 3
+```
+"""
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(ROOT / "tools")
+    return import_module("pages")
+
+
+@pytest.mark.source
+def test_every_page_with_commands_is_run_or_says_why(pages: Any) -> None:
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    names = {str(file.relative_to(ROOT)) for file in files if [*pages.commands(file)]}
+    source = (ROOT / "tools" / "test-systems").read_text("utf-8")
+    assert {name for name in names if f'"{name}"' not in source} == NOT_RUN.keys()
+
+
+def test_comments_are_understood(pages: Any) -> None:
+    for file in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")):
+        text = file.read_text("utf-8")
+        left_out = [block for block in pages.BLOCK.findall(text) if block[0]]
+        assert len(re.findall(r"<!--\s*not run", text, re.IGNORECASE)) == len(left_out), file
+
+
+def test_one_shell_until_a_command_fails(
+    pages: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "page.md").write_text(PAGE)
+    script = pages.page_script([tmp_path / "page.md"])
+    script = script.replace("/etc/apt/apt.conf.d", str(tmp_path))
+    run = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout) == (1, "1\n2\n")
