@@ -14,7 +14,7 @@ from imaging import load_picture
 from PIL import ImageColor
 
 import gles_delegate as gd
-from gles_delegate.live import App, Canvas, Frame, Seer
+from gles_apps.live import App, Canvas, Frame, Seer
 
 PERSON = 15
 """The person class in Pascal VOC, for networks with many classes."""

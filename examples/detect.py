@@ -14,7 +14,7 @@ from pathlib import Path
 import app
 from imaging import read_labels
 
-from gles_delegate.live import App, Seer, detect
+from gles_apps.live import App, Seer, detect
 
 
 def finder(networks: App, arguments: Namespace) -> Seer:

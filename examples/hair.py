@@ -12,7 +12,7 @@ import app
 from PIL import ImageColor
 
 import gles_delegate as gd
-from gles_delegate.live import App, Canvas, Frame, Seer
+from gles_apps.live import App, Canvas, Frame, Seer
 
 
 def dyer(networks: App, arguments: Namespace) -> Seer:

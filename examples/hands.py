@@ -9,7 +9,7 @@ from __future__ import annotations
 import app
 from imaging import positive
 
-from gles_delegate.live import landmarks
+from gles_apps.live import landmarks
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, models="hand_landmarker.task, or a palm detector and a hand")

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
+from gles_apps.vision.classes import class_names, dequantize
 from gles_delegate.errors import reason_of, sentence_of
 from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.reader import load_model
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.vision.classes import class_names, dequantize
 
 FloatArray = NDArray[np.float32]
 

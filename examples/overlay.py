@@ -17,9 +17,9 @@ from imaging import as_real, positive, single
 from PIL import Image
 
 import gles_delegate as gd
+from gles_apps.live import Video
+from gles_apps.vision import palette
 from gles_delegate.image.pictures import as_tensor
-from gles_delegate.live import Video
-from gles_delegate.vision import palette
 
 MODEL = Path(__file__).parent / "models" / "ball_segmenter.tflite"
 SIZE = (1280, 720)

@@ -11,7 +11,7 @@ from argparse import Namespace
 
 import app
 
-from gles_delegate.live import App, Seer, landmarks, pose
+from gles_apps.live import App, Seer, landmarks, pose
 
 
 def skeletons(networks: App, arguments: Namespace) -> Seer:

@@ -11,7 +11,7 @@ from pathlib import Path
 import app
 from imaging import read_labels
 
-from gles_delegate.live import App, Seer, segment
+from gles_apps.live import App, Seer, segment
 
 
 def segmenter(networks: App, arguments: Namespace) -> Seer:

@@ -15,8 +15,8 @@ from pathlib import Path
 from imaging import ending_in_a_sentence, single
 
 import gles_delegate as gd
-from gles_delegate.live import GStreamer, GStreamerSink
-from gles_delegate.vision import palette
+from gles_apps.live import GStreamer, GStreamerSink
+from gles_apps.vision import palette
 
 
 @ending_in_a_sentence()

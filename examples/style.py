@@ -17,8 +17,8 @@ from imaging import load_picture, single
 from PIL import Image
 
 import gles_delegate as gd
+from gles_apps.live import App, Seer, repaint
 from gles_delegate.image.pictures import as_tensor
-from gles_delegate.live import App, Seer, repaint
 
 
 def painter(networks: App, arguments: Namespace) -> Seer:

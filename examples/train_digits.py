@@ -35,7 +35,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from tqdm import tqdm
 
-from gles_delegate.vision import YoloDetector, read_detections
+from gles_apps.vision import YoloDetector, read_detections
 
 MODELS = Path(__file__).with_name("models")
 MAX_DISAGREEMENT = 1e-4

@@ -20,8 +20,6 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gles_delegate.errors import DelegateError, sentence_of
-from gles_delegate.vision.classes import TASKS
-from gles_delegate.vision.yolo import YOLO_KINDS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -48,33 +46,6 @@ input_option = click.option(
     multiple=True,
     metavar="[NAME=]FILE",
     help="An array (.npy) or a picture for an input, by its name or index; once for each input.",
-)
-labels_option = click.option(
-    "--labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Class names, one per line; default: those in the model's metadata.",
-)
-
-task_option = click.option(
-    "--task", type=click.Choice(TASKS), help="Default: by the metadata or the outputs."
-)
-threshold_option = click.option(
-    "--threshold",
-    type=click.FloatRange(0, 1),
-    help="Minimum score; default: the model's own, or 0.5 for objects and 0.3 for points.",
-)
-antialias_option = click.option(
-    "--antialias/--no-antialias",
-    default=True,
-    show_default=True,
-    help="Average over the area of each pixel that the network sees; without, as MediaPipe.",
-)
-kind_option = click.option(
-    "--kind",
-    type=click.Choice(list(YOLO_KINDS)),
-    help="The kind of a YOLO network, if its shapes and metadata do not show it. yolov8 is also "
-    "YOLO11, and yolo26 is any network with suppression inside.",
 )
 
 
@@ -212,16 +183,6 @@ def compilation(bar: Progress) -> Callable[[int, int], None]:
 
     def report(compiled: int, total: int) -> None:
         bar.update(task, completed=compiled, total=total, visible=compiled < total, refresh=True)
-
-    return report
-
-
-def compilations(bar: Progress) -> Callable[[str, int, int], None]:
-    """A task's `progress`: a bar for each network."""
-    reports: dict[str, Callable[[int, int], None]] = {}
-
-    def report(name: str, compiled: int, total: int) -> None:
-        reports.setdefault(name, compilation(bar))(compiled, total)
 
     return report
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import click
 
-from gles_delegate.cli.batch import batch
 from gles_delegate.cli.benchmark import benchmark
 from gles_delegate.cli.common import JsonErrors
 from gles_delegate.cli.compare import compare
@@ -12,15 +13,30 @@ from gles_delegate.cli.doctor import doctor
 from gles_delegate.cli.inspect import inspect
 from gles_delegate.cli.models import models
 from gles_delegate.cli.report import report
-from gles_delegate.cli.run import run
 from gles_delegate.cli.verify import verify
-from gles_delegate.cli.watch import watch
 from gles_delegate.version import __version__
+
+COMMANDS = "gles_delegate.commands"
+"""The group of entry points by which packages add commands."""
+
+
+class Commands(JsonErrors):
+    """The delegate's commands, and apps' commands, which are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*self.commands, *entry_points(group=COMMANDS).names})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        for found in entry_points(group=COMMANDS):
+            if found.name == cmd_name:
+                command: click.Command = found.load()
+                return command
+        return super().get_command(ctx, cmd_name)
 
 
 @click.group(
-    cls=JsonErrors,
-    commands=[batch, benchmark, compare, doctor, inspect, models, report, run, verify, watch],
+    cls=Commands,
+    commands=[benchmark, compare, doctor, inspect, models, report, verify],
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(__version__)

@@ -25,7 +25,7 @@ from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
-from gles_delegate.vision.classes import dequantize
+from gles_delegate.runtime.standalone import dequantize
 
 
 def load_inputs(

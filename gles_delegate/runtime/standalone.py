@@ -236,3 +236,17 @@ def _signature(tensor: Tensor, shape: Shape) -> Shape:
 
 class _ResizeError(ValueError, RuntimeError):
     """Both, as `Interpreter.resize_tensor_input` explains."""
+
+
+def dequantize(array: Array, quantization: tuple[float, int]) -> Array:
+    """The real values of a tensor: float32 if it is quantized, otherwise the array itself.
+
+    Args:
+        quantization: Scale and zero point, as in `get_output_details`; scale 0: not quantized.
+
+    Examples:
+        >>> dequantize(np.array([0, 128, 255], np.uint8), (0.5, 128)).tolist()
+        [-64.0, 0.0, 63.5]
+    """
+    scale, zero_point = quantization
+    return (array.astype(np.float32) - zero_point) * np.float32(scale) if scale else array

@@ -1,6 +1,6 @@
 #version 310 es
 
-// A layer over a picture; gles_delegate/live/layers.py describes it.
+// A layer over a picture; gles_apps/live/layers.py describes it.
 #ifndef ASSEMBLED
 precision highp float;
 #define SMOOTH 1  // 1: enlarge by a cubic B-spline

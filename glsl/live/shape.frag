@@ -1,6 +1,6 @@
 #version 310 es
 
-// The share of a pixel that an item of a drawing covers: gles_delegate/vision/drawing.py has the
+// The share of a pixel that an item of a drawing covers: gles_apps/vision/drawing.py has the
 // same formulas in numpy, and tests/gl/test_live.py compares the pixels.
 #ifndef ASSEMBLED
 precision highp float;

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from gles_delegate import vision
+from gles_apps import vision
 from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.model.ultralytics import parse_export
 from tests.attack.workers import Outcome

@@ -12,8 +12,8 @@ from functools import cache
 import numpy as np
 from PIL import Image
 
-from gles_delegate.batch import Predictor
-from gles_delegate.batch.http import Handler
+from gles_apps.batch import Predictor
+from gles_apps.batch.http import Handler
 from tests.attack.workers import Outcome
 from tests.support.http import JSON, ask
 from tests.support.tflite_builder import ModelBuilder

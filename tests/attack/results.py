@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.batch.results import Column, Results, Row, digest, open_results
+from gles_apps.batch.results import Column, Results, Row, digest, open_results
 from gles_delegate.errors import DelegateError
 from tests.attack.workers import Outcome
 

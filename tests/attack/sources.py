@@ -22,11 +22,11 @@ import numpy as np
 from numpy.random import Generator
 from PIL import Image
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
 from tests.attack.workers import Outcome
 
 if TYPE_CHECKING:  # the other attacks need no PyAV
-    from gles_delegate.live import Source
+    from gles_apps.live import Source
 
 KINDS = (".mp4", ".avi", ".mkv", ".png", ".jpg", ".gif", ".webp", ".tiff")
 SIZE = (48, 68)
@@ -83,7 +83,7 @@ def damaged(rng: Generator, kind: str) -> bytes:
 
 def opened(rng: Generator, path: Path) -> Source:
     """A source of the file: a picture, a video, or a camera of one of FFmpeg's formats."""
-    from gles_delegate.live import open_source
+    from gles_apps.live import open_source
 
     way = rng.integers(4)
     if way == 0:
@@ -96,7 +96,7 @@ def opened(rng: Generator, path: Path) -> Source:
 
 def attack_pipeline(rng: Generator, folder: Path) -> None:
     """A file in a pipeline of GStreamer, whose frames are closed in turn or after their source."""
-    from gles_delegate.live import GStreamer
+    from gles_apps.live import GStreamer
 
     path = folder / f"x{KINDS[rng.integers(len(KINDS))]}"
     path.write_bytes(damaged(rng, path.suffix) if rng.integers(4) else intact(path.suffix))
@@ -166,7 +166,7 @@ def attack_file(rng: Generator, folder: Path) -> None:
 
 def attack_silence(rng: Generator, folder: Path) -> None:
     """A camera that never answers, or stops in the middle of a frame."""
-    from gles_delegate.live import Camera
+    from gles_apps.live import Camera
 
     path, frames = folder / "mute", int(rng.choice([0, 0, 1, 40]))
     os.mkfifo(path)
@@ -204,7 +204,7 @@ def attack_silence(rng: Generator, folder: Path) -> None:
 
 @cache
 def has_gstreamer() -> bool:
-    from gles_delegate.live import GStreamer
+    from gles_apps.live import GStreamer
 
     try:
         with GStreamer("videotestsrc num-buffers=1"):
@@ -231,7 +231,7 @@ def open_things() -> tuple[int, int]:
 
 def run_source(_: bytes, seed: int) -> Outcome:
     """A file, or each eighth time a camera that stops, or a pipeline."""
-    from gles_delegate.live import gstreamer, sources
+    from gles_apps.live import gstreamer, sources
 
     rng = np.random.default_rng(seed)
     attack: Any = attack_file if seed % 8 else attack_silence

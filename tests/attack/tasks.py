@@ -17,10 +17,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+import gles_apps.tasks as mp
 import gles_delegate as gd
-import gles_delegate.tasks as mp
-from gles_delegate.tasks import vision
-from gles_delegate.tasks.components import containers
+from gles_apps.tasks import vision
+from gles_apps.tasks.components import containers
 from tests.attack.decoders import hardened
 from tests.attack.workers import Outcome
 from tests.support.bundles import aligned_bundle

@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate import tasks
+from gles_apps import tasks
+from gles_apps.tasks.assets import Assets
 from gles_delegate.model.reader import load_model
-from gles_delegate.tasks.assets import Assets
 from tests.support.command import call, saved
 from tests.support.small import small_model
 
@@ -156,7 +156,7 @@ def test_what_is_no_regular_file(endless: Path, tmp_path: Path) -> None:
 
 
 def test_sources_that_are_no_regular_files(endless: Path) -> None:
-    live = pytest.importorskip("gles_delegate.live")
+    live = pytest.importorskip("gles_apps.live")
     for source in (live.Picture, live.Video):
         with pytest.raises(OSError, match=f"{endless}: it is not a regular file"):
             source(endless)

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_delegate.vision import palette
+from gles_apps.vision import palette
 from tests.conftest import Require
 from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
 from tests.support.live import COLORS, color_model

@@ -20,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_delegate.batch import Predictor
+from gles_apps.batch import Predictor
 from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
 from tests.support.yolo import found_in, yolo_model

@@ -16,8 +16,9 @@ import PIL.Image
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import batch, live, ops, tasks, vision
-from gles_delegate.live.libgst import libgst
+from gles_apps import batch, live, tasks, vision
+from gles_apps.live.libgst import libgst
+from gles_delegate import ops
 from gles_delegate.ops.lib import registry
 from tests.conftest import MODELS, Require
 from tests.support.example import EXAMPLES, write_video
@@ -27,7 +28,7 @@ from tests.support.snippets import picture
 from tests.unit.test_public_names import LISTED
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-MODULES = [name for name in LISTED if name != "gles_delegate.ray"]
+MODULES = [name for name in LISTED if name != "gles_apps.ray"]
 PUBLISHED = (
     "digit_detector.tflite",
     "movenet_single_pose_lightning_ptq.tflite",
@@ -45,7 +46,7 @@ def described() -> Iterator[tuple[str, Any]]:
         for name in LISTED[module]:
             thing = getattr(import_module(module), name)
             is_listed = isclass(thing) and issubclass(thing, (Exception, Enum))
-            is_shown = module.startswith("gles_delegate.tasks.") and name.endswith(FROM_TASKS)
+            is_shown = module.startswith("gles_apps.tasks.") and name.endswith(FROM_TASKS)
             if (isclass(thing) or isfunction(thing)) and not is_listed and not is_shown:
                 yield f"{module}.{name}", thing
 

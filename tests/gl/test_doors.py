@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import gles_delegate.tasks as mp
-from gles_delegate.live import App, Canvas, Frame, seer_for
-from gles_delegate.live.app import FrameTask
-from gles_delegate.live.painter import Painter, new_texture
-from gles_delegate.tasks import vision
-from gles_delegate.vision.drawing import Drawing
+import gles_apps.tasks as mp
+from gles_apps.live import App, Canvas, Frame, seer_for
+from gles_apps.live.app import FrameTask
+from gles_apps.live.painter import Painter, new_texture
+from gles_apps.tasks import vision
+from gles_apps.vision.drawing import Drawing
 from tests.support.command import call, call_json, saved
 from tests.support.example import EXAMPLES, pixels
 from tests.support.live import color_model, frame_of, live_app, mean_model

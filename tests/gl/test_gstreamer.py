@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate import tasks
-from gles_delegate.live import (
+from gles_apps import tasks
+from gles_apps.live import (
     App,
     Canvas,
     Frame,
@@ -26,9 +26,9 @@ from gles_delegate.live import (
     open_source,
     show,
 )
-from gles_delegate.live import gstreamer as gstreamer_module
-from gles_delegate.live.libgst import libgst
-from gles_delegate.live.painter import Painter
+from gles_apps.live import gstreamer as gstreamer_module
+from gles_apps.live.libgst import libgst
+from gles_apps.live.painter import Painter
 from tests.conftest import Require
 from tests.gl.test_binding import negated
 from tests.support.example import read_video
@@ -232,7 +232,7 @@ def test_a_pipeline_that_fails_in_the_middle() -> None:
 
 def test_without_gstreamer(monkeypatch: pytest.MonkeyPatch) -> None:
     libgst.cache_clear()
-    monkeypatch.setattr("gles_delegate.live.libgst._PROTOTYPES", {"gstnone-1.0": {}})
+    monkeypatch.setattr("gles_apps.live.libgst._PROTOTYPES", {"gstnone-1.0": {}})
     with pytest.raises(OSError, match=r"GStreamer is not installed .*apt install gstreamer1.0-gl"):
         GStreamer("videotestsrc")
     libgst.cache_clear()
@@ -330,7 +330,7 @@ def test_show_without_egl(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*arguments: object, **options: object) -> None:
         raise gd.ContextError("no EGL")
 
-    monkeypatch.setattr(sys.modules["gles_delegate.live.show"], "EglContext", none)
+    monkeypatch.setattr(sys.modules["gles_apps.live.show"], "EglContext", none)
     source = open_source(pipeline=COLORS.format(2, "NV12"))
     with pytest.raises(gd.ContextError, match="this source needs OpenGL ES"):
         show(see, source, ShowOptions(headless=True))

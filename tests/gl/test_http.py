@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gles_delegate.batch import Predictor
-from gles_delegate.batch.http import Handler
+from gles_apps.batch import Predictor
+from gles_apps.batch.http import Handler
 from tests.support.http import JSON, Asked, ask
 from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder

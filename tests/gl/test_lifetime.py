@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_apps.live.painter import Painter, new_texture
 from gles_delegate.gl import libosmesa, thread
 from gles_delegate.gl.current import current_handle
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import LibEgl, libegl
-from gles_delegate.live.painter import Painter, new_texture
 from tests.gl.test_delegate import es_app
 from tests.gl.test_egl import run_python
 from tests.support.small import allocated, check

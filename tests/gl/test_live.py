@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.functions import Functions
-from gles_delegate.live import (
+from gles_apps.live import (
     App,
     Camera,
     Canvas,
@@ -34,9 +32,11 @@ from gles_delegate.live import (
     segment,
     show,
 )
-from gles_delegate.live.painter import ATLAS, Painter, new_texture, read_texture
-from gles_delegate.live.show import _KeptTextures
-from gles_delegate.vision.drawing import Drawing, load_glyph
+from gles_apps.live.painter import ATLAS, Painter, new_texture, read_texture
+from gles_apps.live.show import _KeptTextures
+from gles_apps.vision.drawing import Drawing, load_glyph
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.functions import Functions
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.example import pixels, read_video, write_video
 from tests.support.layers import over

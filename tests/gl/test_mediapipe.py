@@ -12,9 +12,9 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
-import gles_delegate.tasks as mp
-from gles_delegate.tasks import audio, vision
-from gles_delegate.tasks.components import containers
+import gles_apps.tasks as mp
+from gles_apps.tasks import audio, vision
+from gles_apps.tasks.components import containers
 from tests.conftest import Require
 from tests.support.mediapipe import (
     CLASSIFIERS,

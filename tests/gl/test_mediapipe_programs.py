@@ -16,9 +16,9 @@ from tests.support.mediapipe import FOLDER, Oracle
 pytestmark = pytest.mark.usefixtures("gl")
 
 CHANGES = (
-    (r"import mediapipe as mp", "import gles_delegate.tasks as mp"),
-    (r"from mediapipe\.tasks import python", "from gles_delegate import tasks as python"),
-    (r"from mediapipe\.tasks\.python", "from gles_delegate.tasks"),
+    (r"import mediapipe as mp", "import gles_apps.tasks as mp"),
+    (r"from mediapipe\.tasks import python", "from gles_apps import tasks as python"),
+    (r"from mediapipe\.tasks\.python", "from gles_apps.tasks"),
 )
 """The table in docs/tasks.md."""
 

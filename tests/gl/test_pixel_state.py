@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_apps.live.painter import new_texture, read_texture
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import attributes, libegl
-from gles_delegate.live.painter import new_texture, read_texture
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_egl import OPENGL_API
 from tests.support.app import App

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 import gles_delegate as gd
-from gles_delegate.batch import Predictor
-from gles_delegate.batch.pool import picture_rows
+from gles_apps.batch import Predictor
+from gles_apps.batch.pool import picture_rows
 from tests.support.app import App
 from tests.support.command import call, saved
 from tests.support.tflite_builder import ModelBuilder, quantization

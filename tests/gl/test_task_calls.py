@@ -18,11 +18,11 @@ import moderngl
 import numpy as np
 import pytest
 
+import gles_apps.tasks as mp
 import gles_delegate as gd
-import gles_delegate.tasks as mp
-from gles_delegate.tasks import vision
-from gles_delegate.tasks.components import containers
-from gles_delegate.tasks.place import _places
+from gles_apps.tasks import vision
+from gles_apps.tasks.components import containers
+from gles_apps.tasks.place import _places
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
 from tests.support.mediapipe import FOLDER, Oracle, image
@@ -468,7 +468,7 @@ def test_a_texture_outlives_a_dropped_task() -> None:
 FORK = """
 import os, sys
 import numpy as np
-import gles_delegate as gd, gles_delegate.tasks as mp
+import gles_delegate as gd, gles_apps.tasks as mp
 picture = mp.Image(mp.ImageFormat.SRGB, np.zeros((9, 9, 3), np.uint8))
 with mp.vision.ImageSegmenter.create_from_model_path(sys.argv[1]) as segmenter:
     segmenter.segment(picture)

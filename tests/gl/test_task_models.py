@@ -13,12 +13,12 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image as Pictures
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
+from gles_apps.tasks import vision
+from gles_apps.vision import find_detector
 from gles_delegate.cli.group import gles_delegate
 from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import TensorMetadata
-from gles_delegate.tasks import vision
-from gles_delegate.vision import find_detector
 from tests.support.bundles import aligned_bundle
 from tests.support.described_detectors import DescribedDetector
 from tests.support.fake_networks import fake_network

@@ -13,13 +13,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_delegate.live import App, Canvas, Findings, classify, repaint, seer_for, segment
-from gles_delegate.live.painter import Painter
+from gles_apps.live import App, Canvas, Findings, classify, repaint, seer_for, segment
+from gles_apps.live.painter import Painter
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.vision.opening import TaskSettings, find_task, require_task
+from gles_apps.vision.drawing import Rectangle, Text
 from gles_delegate.model.graph import Tensor
 from gles_delegate.model.metadata import Metadata, TensorMetadata
-from gles_delegate.tasks.options import BaseOptions
-from gles_delegate.tasks.vision.opening import TaskSettings, find_task, require_task
-from gles_delegate.vision.drawing import Rectangle, Text
 from tests.support.command import call, call_json
 from tests.support.example import EXAMPLES, pixels, read_video
 from tests.support.live import (

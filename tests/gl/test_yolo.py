@@ -15,11 +15,11 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_delegate.live import App, Canvas, classify, detect
-from gles_delegate.live.painter import Painter
-from gles_delegate.tasks.options import BaseOptions
-from gles_delegate.tasks.vision.opening import TaskSettings, find_task, task_of
-from gles_delegate.vision.drawing import Overlay, Rectangle, Strokes, Text
+from gles_apps.live import App, Canvas, classify, detect
+from gles_apps.live.painter import Painter
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.vision.opening import TaskSettings, find_task, task_of
+from gles_apps.vision.drawing import Overlay, Rectangle, Strokes, Text
 from tests.gl.test_tasks import stub
 from tests.support.command import call, call_json
 from tests.support.example import pixels

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
+from gles_apps.tasks import vision
+from gles_apps.tasks.components.containers import BoundingBox, Detection, DetectionResult
+from gles_apps.vision.drawing import Drawing, Text
 from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import Metadata, ScoreCalibration, TensorMetadata
-from gles_delegate.tasks import vision
-from gles_delegate.tasks.components.containers import BoundingBox, Detection, DetectionResult
-from gles_delegate.vision.drawing import Drawing, Text
 from tests.support.app import App
 from tests.support.live import mean_model, one_color
 from tests.support.yolo import SIZE, found_in, yolo_model
@@ -125,7 +125,7 @@ def test_scores_that_are_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             TensorMetadata(),
         ),
     )
-    monkeypatch.setattr("gles_delegate.tasks.network.read_metadata", lambda graph: known)
+    monkeypatch.setattr("gles_apps.tasks.network.read_metadata", lambda graph: known)
     found = detected(path, score_threshold=0.2).detections
     expected = [1 / (1 + math.exp(-0.6)), 0.25, 0.25]
     assert [each.categories[0].score for each in found] == pytest.approx(expected)

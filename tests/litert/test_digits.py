@@ -10,10 +10,10 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 from numpy.typing import NDArray
 
+import gles_apps.tasks as mp
 import gles_delegate as gd
-import gles_delegate.tasks as mp
-from gles_delegate import vision
-from gles_delegate.tasks import vision as tasks
+from gles_apps import vision
+from gles_apps.tasks import vision as tasks
 from tests.support.command import call_json
 from tests.support.example import EXAMPLES, pixels, run
 

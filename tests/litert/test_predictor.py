@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.batch import Predictor
+from gles_apps.batch import Predictor
 from tests.support.chained import KINDS, chained, expected_of, row_of
 from tests.support.sketch import Sketch
 from tests.support.small import means

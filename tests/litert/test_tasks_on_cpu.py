@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
+from gles_apps.tasks import audio, place, vision
+from gles_apps.tasks.components import containers
 from gles_delegate.errors import ContextError
-from gles_delegate.tasks import audio, place, vision
-from gles_delegate.tasks.components import containers
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
 from tests.support.mediapipe import (

@@ -1,4 +1,4 @@
-"""`gles_delegate.vision` on published networks and pictures, on the GPU and on LiteRT's CPU."""
+"""`gles_apps.vision` on published networks and pictures, on the GPU and on LiteRT's CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_delegate import ImageTransform, vision
+from gles_apps import vision
+from gles_delegate import ImageTransform
 from gles_delegate.model.reader import read_model
 from tests.support.oracle import gles_interpreter, litert_interpreter, run
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate import vision
+from gles_apps import vision
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.outputs import read_metadata
 from tests.support.command import call_json

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate import ray as on_ray
-from gles_delegate.tasks.vision import TaskSettings
+from gles_apps import ray as on_ray
+from gles_apps.tasks.vision import TaskSettings
 from tests.support.chained import chained, expected_of, row_of
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder

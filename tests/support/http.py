@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gles_delegate.batch.http import Handler
+from gles_apps.batch.http import Handler
 
 JSON = "application/json"
 

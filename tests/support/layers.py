@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from gles_apps.live import Layer
 from gles_delegate.image.colors import LUMA
-from gles_delegate.live import Layer
 from gles_delegate.model.graph import Array
 
 

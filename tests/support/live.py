@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from gles_apps.live import App, Frame
+from gles_apps.live.painter import new_texture
 from gles_delegate import EglContext
-from gles_delegate.live import App, Frame
-from gles_delegate.live.painter import new_texture
 from tests.support.tflite_builder import ModelBuilder
 
 COLORS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
 from tests.conftest import MODELS, PICTURES, folder
 
 Pixels = NDArray[np.uint8]

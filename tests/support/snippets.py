@@ -258,7 +258,7 @@ def check_mask(names: Names) -> None:
     checks.append(lambda: check_drawn(names["ctx"].framebuffer([names["mask"]])))
 
 
-@before("docs/camera-app.md", "from pathlib import Path\nfrom gles_delegate.live import Picture")
+@before("docs/camera-app.md", "from pathlib import Path\nfrom gles_apps.live import Picture")
 def _(names: Names) -> None:
     from PIL import Image
 
@@ -318,7 +318,7 @@ def check_parquet() -> None:
     assert all(len(row["labels"]) == len(row["scores"]) == 5 for row in rows)
 
 
-@before("docs/tasks.md", "import gles_delegate.tasks as mp\n\npicture")
+@before("docs/tasks.md", "import gles_apps.tasks as mp\n\npicture")
 def _(names: Names) -> None:
     import moderngl
     from PIL import Image
@@ -354,11 +354,11 @@ def check_porting(names: Names) -> None:
     assert np.ptp(names["mesh"].points[:, 0]) > 50
 
 
-@before("docs/porting.md", "from gles_delegate.vision import FACE\n")
+@before("docs/porting.md", "from gles_apps.vision import FACE\n")
 def _(names: Names) -> None:
     import moderngl
 
-    from gles_delegate.vision import FACE
+    from gles_apps.vision import FACE
 
     (face,) = names["found"]
     assert abs(face.box[0] + face.box[2] - 1) < 0.2
@@ -413,7 +413,7 @@ def _(names: Names) -> None:
     names["checks"].append(check)
 
 
-@before("docs/camera.md", "from gles_delegate.live import GStreamer")
+@before("docs/camera.md", "from gles_apps.live import GStreamer")
 def _(names: Names) -> None:
     from tests.support.example import write_video
 
@@ -531,7 +531,7 @@ def check_drawn(framebuffer: Any) -> None:
     assert np.ptp(pixels.reshape(-1, 4), axis=0).max() > 50
 
 
-@before("docs/vision.md", "from gles_delegate.vision import FACE, FACE_DETECTOR")
+@before("docs/vision.md", "from gles_apps.vision import FACE, FACE_DETECTOR")
 def _(names: Names) -> None:
     shapes: dict[str, tuple[tuple[int, ...], ...]] = {
         "detector": ((1, 896, 16), (1, 896, 1)),
@@ -583,7 +583,7 @@ def check_ball(mask: Any) -> None:
     assert (mask < 0.1).mean() > 0.8
 
 
-@before("docs/vision.md", "from gles_delegate.vision import find_detector")
+@before("docs/vision.md", "from gles_apps.vision import find_detector")
 def _(names: Names) -> None:
     names["outputs"] = names["run"]("detector", np.zeros((1, 128, 128, 3)))
     shapes = [{"shape": np.array(array.shape)} for array in names["outputs"]]
@@ -595,7 +595,7 @@ def _(names: Names) -> None:
     )
 
 
-@before("docs/vision.md", "import gles_delegate as gd\nfrom gles_delegate.vision import find")
+@before("docs/vision.md", "import gles_delegate as gd\nfrom gles_apps.vision import find")
 def _(names: Names) -> None:
     from tests.support.yolo import found_in, yolo_model
 
@@ -608,7 +608,7 @@ def _(names: Names) -> None:
     names.setdefault("checks", []).append(check)
 
 
-@before("docs/tasks.md", "import gles_delegate.tasks as mp\n\nwith mp.tasks.vision.ObjectDetector")
+@before("docs/tasks.md", "import gles_apps.tasks as mp\n\nwith mp.tasks.vision.ObjectDetector")
 def _(names: Names) -> None:
     from PIL import Image
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import gles_apps.tasks as mp
 import gles_delegate as gd
-import gles_delegate.tasks as mp
-from gles_delegate.batch import TaskPredictor
-from gles_delegate.live import App, Canvas, Frame, Picture, ShowOptions, show
-from gles_delegate.tasks import vision as tasks
-from gles_delegate.vision import Detection, Detector, find_detector, read_detections
+from gles_apps.batch import TaskPredictor
+from gles_apps.live import App, Canvas, Frame, Picture, ShowOptions, show
+from gles_apps.tasks import vision as tasks
+from gles_apps.vision import Detection, Detector, find_detector, read_detections
 
 Image = NDArray[np.uint8]
 

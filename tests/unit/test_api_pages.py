@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import gles_delegate as gd
-
 ROOT = Path(__file__).parents[2]
 LISTED = {
     name
@@ -22,8 +20,8 @@ LISTED = {
     "folder", ["", "batch", "live", "ray", "tasks.audio", "tasks.vision", "vision"]
 )
 def test_public_names_are_listed(folder: str) -> None:
-    package = ".".join(["gles_delegate", *folder.split()])
-    file = Path(gd.__file__).parent.joinpath(*folder.split("."), "__init__.py")
+    package = f"gles_apps.{folder}" if folder else "gles_delegate"
+    file = ROOT.joinpath(*package.split("."), "__init__.py")
     tree = ast.parse(file.read_text("utf-8"))
     (names,) = (
         ast.literal_eval(node.value)

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from gles_delegate.vision import Detection, Drawing
-from gles_delegate.vision.drawing import Rectangle, Text, text_extent
+from gles_apps.vision import Detection, Drawing
+from gles_apps.vision.drawing import Rectangle, Text, text_extent
 
 WHITE, SIZE = (255, 255, 255), (40, 60)
 NAN = float("nan")

@@ -33,7 +33,10 @@ def text(node: ast.AST) -> str:
 def messages() -> str:
     """Every string of the package, one a line."""
     kinds = (ast.Constant, ast.JoinedStr, ast.BinOp)
-    trees = (ast.parse(path.read_text("utf-8")) for path in Path(gd.__file__).parent.rglob("*.py"))
+    files = [
+        path for name in ("gles_apps", "gles_delegate") for path in (ROOT / name).rglob("*.py")
+    ]
+    trees = (ast.parse(path.read_text("utf-8")) for path in files)
     actual = {text(node) for tree in trees for node in ast.walk(tree) if isinstance(node, kinds)}
     return "\n".join(message.replace("\n", " ") for message in actual)
 

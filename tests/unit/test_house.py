@@ -16,8 +16,9 @@ from gles_delegate.ops import supported_ops
 
 PACKAGE = Path(gd.__file__).parent
 TREES = {
-    path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for path in sorted(PACKAGE.rglob("*.py"))
+    path.relative_to(folder).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+    for folder in (PACKAGE, PACKAGE.parent / "gles_apps")
+    for path in sorted(folder.rglob("*.py"))
 }
 
 MOST_COMPLEX = 15

@@ -10,16 +10,19 @@ from pathlib import Path
 
 import pytest
 
+import gles_apps
 import gles_delegate as gd
+from gles_delegate import extension
 from tests.conftest import TIERS, Require
 
 PACKAGE = Path(gd.__file__).parent
+APPS = Path(gles_apps.__file__).parent
 LEVELS = (
     {"profiles"},
     {"closing", "errors", "glsl", "limits", "options", "report", "threads", "version"},
     {"model", "gl"},
     {"dispatch", "image", "litert"},
-    {"ops", "shaders", "vision"},
+    {"ops", "shaders"},
     {"planning"},
     {"runtime"},
     {
@@ -27,19 +30,20 @@ LEVELS = (
         "interpreter",
         "environment",
         "loading",
-        "batch",
         "bench",
-        "ray",
         "compatibility",
+        "extension",
         "__init__",
         "cli",
         "__main__",
-        "live",
-        "tasks",
         "verification",
     },
 )
 """Each part imports from lower levels and from itself; in the highest, not in a circle either."""
+DOORS = {"gles_delegate", "gles_delegate.extension"}
+"""Modules of the delegate that apps import."""
+COMMAND_LINE = {"gles_delegate.cli", "gles_delegate.cli.common", "gles_delegate.cli.tensor_files"}
+"""Modules of the delegate that the apps' commands import as well."""
 
 GRAPH_PARTS = {"model", "dispatch", "ops", "planning"}
 EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich", "tqdm")
@@ -47,12 +51,15 @@ EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich", "tqdm")
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+APP_FILES = sorted(APPS.rglob("*.py"))
+
+
 def part_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
 def module_of(path: Path) -> str:
-    parts = ("gles_delegate", *path.relative_to(PACKAGE).with_suffix("").parts)
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts).removesuffix(".__init__")
 
 
@@ -62,7 +69,7 @@ def level(part: str) -> int:
 
 def imported(path: Path) -> set[str]:
     """Full names of what a file imports, each ``from a import b`` as a.b."""
-    package = ("gles_delegate", *path.relative_to(PACKAGE).parent.parts)
+    package = path.relative_to(PACKAGE.parent).parent.parts
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -82,9 +89,9 @@ def parts_imported(path: Path) -> set[str]:
 def test_the_walk_sees_every_kind_of_import(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(globals(), "PACKAGE", tmp_path)
-    (tmp_path / "gl").mkdir()
-    file = tmp_path / "gl" / "x.py"
+    monkeypatch.setitem(globals(), "PACKAGE", tmp_path / "gles_delegate")
+    file = tmp_path / "gles_delegate" / "gl" / "x.py"
+    file.parent.mkdir(parents=True)
     file.write_text(
         "from ..errors import E\nfrom . import egl\ndef f():\n    import gles_delegate.model"
     )
@@ -99,13 +106,36 @@ def test_imports_go_down(path: Path) -> None:
 
 
 def test_no_imports_go_in_a_circle() -> None:
-    modules = {module_of(path): path for path in FILES}
+    modules = {module_of(path): path for path in (*FILES, *APP_FILES)}
     graph = {
         name: {i if i in modules else i.rpartition(".")[0] for i in imported(path)} & {*modules}
         for name, path in modules.items()
     }
     assert any(graph.values())
     tuple(TopologicalSorter(graph).static_order())  # raises CycleError
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_delegate_imports_no_app(path: Path) -> None:
+    assert not {name for name in imported(path) if name.startswith("gles_apps")}
+
+
+@pytest.mark.parametrize("path", APP_FILES, ids=lambda path: str(path.relative_to(APPS)))
+def test_apps_import_public_names_and_the_extension(path: Path) -> None:
+    doors = DOORS | COMMAND_LINE if path.parent.name == "cli" else DOORS
+    crossing = {name for name in imported(path) if name.startswith("gles_delegate")}
+    private = {name for name in crossing if name.rpartition(".")[0] not in doors}
+    assert private - doors == set()
+    assert not {name for name in crossing if name.rpartition(".")[2].startswith("_")}
+    public = {f"gles_delegate.{name}" for name in gd.__all__} | COMMAND_LINE | DOORS
+    of_delegate = {name for name in crossing if name.rpartition(".")[0] == "gles_delegate"}
+    assert of_delegate - public == set()
+
+
+def test_the_extension_lists_what_apps_use() -> None:
+    used = {name for path in APP_FILES for name in imported(path)}
+    listed = {f"gles_delegate.extension.{name}" for name in extension.__all__}
+    assert listed - used == set()
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -119,8 +149,7 @@ def test_gl_and_graph_do_not_know_each_other(path: Path) -> None:
 
 def test_every_module_is_imported_without_moderngl(require: Require) -> None:
     """Modules that need another library are skipped where it is missing."""
-    parts = [path.relative_to(PACKAGE.parent).with_suffix("").parts for path in FILES]
-    names = {".".join(part).removesuffix(".__init__") for part in parts}
+    names = {module_of(path) for path in (*FILES, *APP_FILES)}
     names -= {"gles_delegate.__main__"}
     code = (
         "import sys\n"

@@ -67,7 +67,7 @@ def unknown(path: Path) -> None:
 def test_videos_without_frames(
     write: Callable[[Path], None], message: str, repeat: bool, tmp_path: Path
 ) -> None:
-    from gles_delegate.live import Video
+    from gles_apps.live import Video
 
     path = tmp_path / "video"
     write(path)
@@ -79,7 +79,7 @@ def test_videos_without_frames(
 @pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.gif", "a.avi"])
 def test_what_repeats_starts_again(name: str, tmp_path: Path) -> None:
     """A picture that is given as a video too, which cannot be sought in."""
-    from gles_delegate.live import Video
+    from gles_apps.live import Video
     from tests.support.example import write_video
 
     path, red = tmp_path / name, np.full((48, 64, 3), (250, 0, 0), np.uint8)
@@ -111,7 +111,7 @@ def test_frames_of_any_width_are_as_in_numpy(kind: str) -> None:
     """Columns of different brightness in one color, to the last one."""
     import av
 
-    from gles_delegate.live.sources import _pixels
+    from gles_apps.live.sources import _pixels
 
     across, shift = FORMATS[kind]
     u, v = (150, 90) if across else (128, 128)
@@ -137,7 +137,7 @@ def test_frames_of_any_width_are_as_in_numpy(kind: str) -> None:
 
 
 def test_pictures_in_sequence(tmp_path: Path) -> None:
-    from gles_delegate.live import Video
+    from gles_apps.live import Video
 
     for number in range(3):
         Image.new("RGB", (20, 8), (0, 0, 90 * number)).save(tmp_path / f"x{number:03}.png")
@@ -162,9 +162,9 @@ def mute(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_camera_that_never_answers(mute: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gles_delegate.live import Camera
+    from gles_apps.live import Camera
 
-    monkeypatch.setattr("gles_delegate.live.sources.PATIENCE", 0.3)
+    monkeypatch.setattr("gles_apps.live.sources.PATIENCE", 0.3)
     with pytest.raises(
         OSError, match=r"cannot open the camera mjpeg:.*: no answer in 0\.3 seconds"
     ):
@@ -175,10 +175,10 @@ def test_a_camera_that_answers_no_more(
     mute: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its frames are read, then an error says that there are none; it closes nevertheless."""
-    from gles_delegate.live import Camera
+    from gles_apps.live import Camera
 
-    monkeypatch.setattr("gles_delegate.live.sources.PATIENCE", 3.0)
-    monkeypatch.setattr("gles_delegate.live.sources.FAREWELL", 0.1)
+    monkeypatch.setattr("gles_apps.live.sources.PATIENCE", 3.0)
+    monkeypatch.setattr("gles_apps.live.sources.FAREWELL", 0.1)
     Image.new("RGB", (64, 48), "red").save(tmp_path / "a.jpg")
 
     def feed() -> None:
@@ -203,7 +203,7 @@ def test_a_camera_that_answers_no_more(
 
 def test_pictures_of_16_bits(tmp_path: Path) -> None:
     """Their upper 8 bits."""
-    from gles_delegate.live import Picture
+    from gles_apps.live import Picture
 
     gray = np.array([[0, 1000, 40000, 65535]], np.uint16)
     Image.fromarray(gray).save(tmp_path / "gray.png")
@@ -212,7 +212,7 @@ def test_pictures_of_16_bits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", "floats"), ("int32", "32-bit integers")])
 def test_pictures_of_no_known_range(dtype: str, kind: str, tmp_path: Path) -> None:
-    from gles_delegate.live import Picture
+    from gles_apps.live import Picture
 
     Image.fromarray(np.ones((2, 3), dtype)).save(tmp_path / "gray.tiff")
     with pytest.raises(OSError, match=f"8 or 16 bits per channel, found {kind}.* 8 bits"):
@@ -230,7 +230,7 @@ def test_pictures_of_no_known_range(dtype: str, kind: str, tmp_path: Path) -> No
 def test_what_cannot_be_recorded(
     name: str, size: tuple[int, int], message: str, tmp_path: Path
 ) -> None:
-    from gles_delegate.live import Recording
+    from gles_apps.live import Recording
 
     with pytest.raises(OSError, match=message), Recording(tmp_path / name, size, 30) as recording:
         recording.write(np.zeros((*size, 3), np.uint8))
@@ -247,10 +247,10 @@ def picture(tmp_path: Path) -> Path:
 
 
 def test_without_glfw(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gles_delegate.live import Picture, ShowOptions, show
+    from gles_apps.live import Picture, ShowOptions, show
 
     monkeypatch.setitem(sys.modules, "glfw", None)
-    monkeypatch.delitem(sys.modules, "gles_delegate.live.glfw_window", raising=False)
+    monkeypatch.delitem(sys.modules, "gles_apps.live.glfw_window", raising=False)
     with pytest.raises(ContextError, match=r"pip install glfw, or .*--headless"):
         show(lambda app: nothing, Picture(picture), ShowOptions())
 
@@ -258,7 +258,7 @@ def test_without_glfw(picture: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_moderngl(
     picture: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from gles_delegate.live import Picture, ShowOptions, show
+    from gles_apps.live import Picture, ShowOptions, show
 
     monkeypatch.setitem(sys.modules, "moderngl", None)
     output = picture.with_name("output.png")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gles_delegate.batch import machine
+from gles_apps.batch import machine
 
 
 @pytest.fixture

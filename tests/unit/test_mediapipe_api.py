@@ -1,4 +1,4 @@
-"""The API of `gles_delegate.tasks` beside the recorded one of MediaPipe 1.2.2."""
+"""The API of `gles_apps.tasks` beside the recorded one of MediaPipe 1.2.2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
 from tests.support.mediapipe import FOLDER
@@ -78,7 +78,7 @@ def entries() -> Iterator[tuple[str, str, Any]]:
 
 
 def ours(path: str, name: str) -> Any:
-    return getattr(importlib.import_module(f"gles_delegate.tasks.{path}"), name)
+    return getattr(importlib.import_module(f"gles_apps.tasks.{path}"), name)
 
 
 def test_all_modules_and_names_are_there() -> None:
@@ -183,7 +183,7 @@ def test_what_is_absent_raises_by_name() -> None:
     for path in ABSENT_MODULES:
         assert path in recorded()["modules"]
         with pytest.raises(ModuleNotFoundError, match=r"gles_delegate\.tasks\."):
-            importlib.import_module(f"gles_delegate.tasks.{path}")
+            importlib.import_module(f"gles_apps.tasks.{path}")
 
 
 def test_the_documentation_names_what_is_absent() -> None:

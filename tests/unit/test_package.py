@@ -44,7 +44,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Path:
     if find_spec("setuptools.command.bdist_wheel") is None:
         require("cli", "setuptools 70.1 or newer is not installed")
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    shutil.copytree(ROOT / "gles_delegate", source / "gles_delegate")
+    for package in ("gles_apps", "gles_delegate"):
+        shutil.copytree(ROOT / package, source / package)
     for file in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
     options = ("--no-deps", "--no-build-isolation", "--wheel-dir", str(out))
@@ -56,7 +57,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Path:
 @pytest.mark.source
 def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = [str(path.relative_to(ROOT)) for path in (ROOT / "gles_delegate").rglob("*.py")]
+    modules = [str(path.relative_to(ROOT)) for path in ROOT.glob("gles_*/**/*.py")]
     assert SHADERS
     assert {f"gles_delegate/{shader}" for shader in SHADERS} <= names
     networks = {f"gles_delegate/bench/networks/{path.name}" for path in NETWORKS}
@@ -128,7 +129,7 @@ def test_the_shaders_are_found_without_the_checkout(wheel: Path, tmp_path: Path)
 
 @pytest.mark.source
 def test_a_checkout_runs_uninstalled(tmp_path: Path) -> None:
-    for folder in ("gles_delegate", "glsl"):
+    for folder in ("gles_apps", "gles_delegate", "glsl"):
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True)
     code = (
         f"{WITHOUT_EDITABLE_INSTALLS}"

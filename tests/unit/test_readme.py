@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import vision
+from gles_apps import vision
 from gles_delegate.gl.libegl import DEBIAN_PACKAGES
 
 ROOT = Path(__file__).parents[2]

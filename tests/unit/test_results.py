@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gles_delegate.batch import results as module
-from gles_delegate.batch.results import Column, Results, Row, columns_of, digest, open_results
+from gles_apps.batch import results as module
+from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
 from gles_delegate.errors import DelegateError
 
 COLUMNS = {"labels": Column("str", 2), "scores": Column("float32", 2)}

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
+from gles_apps.tasks import vision
+from gles_apps.tasks.components.containers import NormalizedLandmark
+from gles_apps.tasks.vision import drawing_styles, drawing_utils
+from gles_apps.tasks.vision.drawing_utils import DrawingSpec
+from gles_apps.tasks.vision.image_segmenter import require_colors
+from gles_apps.vision.drawing import Drawing, Strokes, Text
+from gles_apps.vision.triangles import face_triangles
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.tasks import vision
-from gles_delegate.tasks.components.containers import NormalizedLandmark
-from gles_delegate.tasks.vision import drawing_styles, drawing_utils
-from gles_delegate.tasks.vision.drawing_utils import DrawingSpec
-from gles_delegate.tasks.vision.image_segmenter import require_colors
-from gles_delegate.vision.drawing import Drawing, Strokes, Text
-from gles_delegate.vision.triangles import face_triangles
 
 FACE, HAND = vision.FaceLandmarksConnections, vision.HandLandmarksConnections
 

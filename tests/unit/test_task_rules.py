@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-import gles_delegate.tasks as mp
+import gles_apps.tasks as mp
+from gles_apps.tasks import vision
+from gles_apps.tasks.audio.audio_classifier import resampled
+from gles_apps.tasks.classes import Choice, calibrated
+from gles_apps.tasks.components import containers, processors
+from gles_apps.tasks.task import seen_region
+from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_detection, draw_landmarks
+from gles_apps.tasks.vision.face_landmarker import BLENDSHAPE_NAMES
+from gles_apps.tasks.vision.image_segmenter import activated, categories, resized
+from gles_apps.tasks.vision.object_detector import merged
+from gles_apps.vision import Drawing, Region
+from gles_apps.vision.geometry import FaceModel, face_pose, fit_similarity
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
-from gles_delegate.tasks import vision
-from gles_delegate.tasks.audio.audio_classifier import resampled
-from gles_delegate.tasks.classes import Choice, calibrated
-from gles_delegate.tasks.components import containers, processors
-from gles_delegate.tasks.task import seen_region
-from gles_delegate.tasks.vision.drawing_utils import DrawingSpec, draw_detection, draw_landmarks
-from gles_delegate.tasks.vision.face_landmarker import BLENDSHAPE_NAMES
-from gles_delegate.tasks.vision.image_segmenter import activated, categories, resized
-from gles_delegate.tasks.vision.object_detector import merged
-from gles_delegate.vision import Drawing, Region
-from gles_delegate.vision.geometry import FaceModel, face_pose, fit_similarity
 
 RNG = np.random.default_rng(0)
 

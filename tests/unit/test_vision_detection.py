@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gles_delegate import ImageTransform, vision
+from gles_apps import vision
+from gles_delegate import ImageTransform
 from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.outputs import read_metadata

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gles_delegate import ImageTransform, vision
-from gles_delegate.vision import landmarks as module
+from gles_apps import vision
+from gles_apps.vision import landmarks as module
+from gles_delegate import ImageTransform
 
 Floats = NDArray[np.floating[Any]]
 PICTURE = (400, 600)

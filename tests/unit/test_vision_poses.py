@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gles_delegate import ImageTransform, vision
-from gles_delegate.vision import poses, skeletons
+from gles_apps import vision
+from gles_apps.vision import poses, skeletons
+from gles_delegate import ImageTransform
 
 SIZE, GRID, STRIDE = (97, 129), (7, 9), 16
 RNG = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from gles_delegate.vision import (
+from gles_apps.vision import (
     Detection,
     OneEuro,
     Region,
@@ -16,7 +16,7 @@ from gles_delegate.vision import (
     region_of_landmarks,
     rotation_between,
 )
-from gles_delegate.vision.tracking import Smoothing
+from gles_apps.vision.tracking import Smoothing
 
 PICTURE = (400, 600)
 

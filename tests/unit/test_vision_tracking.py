@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gles_delegate import vision
+from gles_apps import vision
 
 PICTURE = (400, 600)
 

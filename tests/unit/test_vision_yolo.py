@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gles_delegate import ImageTransform, vision
+from gles_apps import vision
+from gles_apps.vision.yolo import YOLO_KINDS
+from gles_delegate import ImageTransform
 from gles_delegate.model.metadata import TensorMetadata
-from gles_delegate.vision.yolo import YOLO_KINDS
 from tests.support.speed import scaled
 
 Array = NDArray[Any]

@@ -68,6 +68,7 @@ PROSE: dict[str, Callable[[str], str]] = {
     "docs/**/*.md": markdown,
     "examples/**/*.md": markdown,
     "examples/*.py": python,
+    "gles_apps/**/*.py": python,
     "gles_delegate/**/*.py": python,
     "tests/**/*.py": python,
 }

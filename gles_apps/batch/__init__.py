@@ -1,0 +1,6 @@
+"""Models on many rows: batches, process pools, and files of results."""
+
+from gles_apps.batch.predictor import Predictor
+from gles_apps.batch.tasks import TaskPredictor
+
+__all__ = ["Predictor", "TaskPredictor"]

@@ -1,0 +1,183 @@
+"""HTTP requests to rows of a model, and results to responses."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from gles_apps.batch.predictor import FORMATS, Batch, Predictor
+from gles_apps.batch.tasks import TaskPredictor
+from gles_delegate import DelegateError
+from gles_delegate.extension import Array
+
+Compute = Callable[[Batch], Awaitable[Batch]]
+
+
+class Handler:
+    """A handler of requests for a model; see `gles_apps.ray.deployment`.
+
+    Args:
+        most_bytes: The largest request body.
+        most_pixels: The largest picture; its pixels are counted before it is decoded.
+    """
+
+    def __init__(
+        self, predictor: Predictor | TaskPredictor, most_bytes: int, most_pixels: int
+    ) -> None:
+        self._predictor = predictor
+        self._most_bytes = most_bytes
+        self._most_pixels = most_pixels
+
+    async def answer(self, request: Any, compute: Compute) -> Any:
+        """The response to a request, both of starlette.
+
+        Args:
+            compute: Maps one row, [1, ...] of each input, to its results without that axis.
+        """
+        from starlette.responses import JSONResponse
+
+        if request.method == "GET":
+            return JSONResponse(self._outline())
+        try:
+            if request.method != "POST":
+                raise _Refused(405, f"expected GET or POST, found {request.method}")
+            kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+            body = await self._body(request)
+            results = await compute(await asyncio.to_thread(self._row, kind, body))
+        except _Refused as error:
+            status, message = error.args
+            return JSONResponse({"error": message}, status)
+        except DelegateError as error:
+            return JSONResponse({"error": str(error)}, 500)
+        return JSONResponse({name: _plain(array) for name, array in results.items()})
+
+    async def _body(self, request: Any) -> bytes:
+        """A request's body; raises _Refused before a body that is too large is read completely."""
+        from starlette.requests import ClientDisconnect
+
+        too_large = _Refused(413, f"expected a body of at most {self._most_bytes} bytes")
+        length = request.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._most_bytes:
+            raise too_large
+        body = bytearray()
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > self._most_bytes:
+                    raise too_large
+        except ClientDisconnect as error:
+            raise _Refused(400, "the client disconnected before sending the whole body") from error
+        return bytes(body)
+
+    def _row(self, kind: str, body: bytes) -> Batch:
+        """The inputs of a request's row; raises _Refused if it has no valid one."""
+        names = sorted(self._predictor.inputs)
+        if kind.startswith("image/"):
+            if len(names) != 1:
+                raise _Refused(415, f"expected JSON with the inputs {names}, found a picture")
+            self._check_picture(body)
+            batch: dict[str, Any] = {"image": [body]}
+        elif kind == "application/json":
+            values = _parsed(body)
+            if not isinstance(values, dict):
+                raise _Refused(400, f"expected an object with the inputs {names}")
+            unknown = [name[:80] for name in sorted(values.keys() - names)[:5]]
+            if unknown:
+                raise _Refused(400, f"expected the inputs {names}, found {unknown} as well")
+            batch = {
+                name: [_typed(name, value, self._predictor.inputs[name]["dtype"])]
+                for name, value in values.items()
+            }
+        else:
+            raise _Refused(415, f"expected image/... or application/json, found {kind[:80]!r}")
+        try:
+            feeds = self._predictor.prepare(batch)
+        except ValueError as error:
+            raise _Refused(400, str(error)) from error
+        for name, array in feeds.items():
+            expected, shape = list(self._predictor.row_shape(name)), list(array.shape[1:])
+            if shape != expected:
+                raise _Refused(
+                    400, f"expected the shape {expected} of the input {name!r}, found {shape}"
+                )
+        return feeds
+
+    def _check_picture(self, body: bytes) -> None:
+        """Raise _Refused if a picture's header is damaged or has too many pixels."""
+        try:
+            with Image.open(io.BytesIO(body), formats=FORMATS) as picture:
+                fits = picture.width * picture.height <= self._most_pixels
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+            fits = False
+        except UnidentifiedImageError as error:  # its text has an object's address
+            raise _Refused(400, "expected a picture, found bytes of another kind") from error
+        except Exception as error:  # decoders raise any error
+            raise _Refused(400, f"expected a picture, found a damaged one: {error}") from error
+        if not fits:
+            raise _Refused(413, f"expected a picture of at most {self._most_pixels} pixels")
+
+    def _outline(self) -> dict[str, Any]:
+        """Names, types and shapes of a row's inputs and outputs."""
+        inputs, outputs = self._predictor.inputs, self._predictor.outputs
+        rows = {name: list(self._predictor.row_shape(name)) for name in inputs}
+        whole = any(len(rows[name]) == len(d["shape"]) for name, d in inputs.items())
+        results = {name: d["shape"].tolist()[not whole :] for name, d in outputs.items()}
+        return {
+            kind: {
+                name: {"dtype": np.dtype(details[name]["dtype"]).name, "shape": shape}
+                for name, shape in shapes.items()
+            }
+            for kind, details, shapes in (("inputs", inputs, rows), ("outputs", outputs, results))
+        }
+
+
+class _Refused(Exception):
+    """An HTTP status and a message, for a request that cannot be answered."""
+
+
+def _parsed(body: bytes) -> Any:
+    """The content of a JSON body; raises _Refused if it is not JSON."""
+
+    def refuse(word: str) -> Any:
+        raise ValueError(f"{word}, which JSON does not allow")
+
+    try:
+        return json.loads(body, parse_constant=refuse)
+    except ValueError as error:
+        raise _Refused(400, f"expected JSON, found invalid JSON: {error}") from error
+    except RecursionError as error:
+        raise _Refused(400, "expected arrays in a JSON object, found deeper nesting") from error
+
+
+def _typed(name: str, value: Any, dtype: Any) -> Array:
+    """A JSON value as an array; raises _Refused if the type cannot represent its numbers."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"elements of {array.dtype}")
+        with np.errstate(all="ignore"):
+            typed = array.astype(dtype)
+        holds = np.isfinite(typed) if typed.dtype.kind == "f" else typed == array
+        if not holds.all():
+            raise ValueError("numbers outside its range")
+        return typed
+    except (ValueError, OverflowError, RecursionError) as error:
+        message = f"expected {np.dtype(dtype).name} numbers for the input {name!r}, found {error}"
+        raise _Refused(400, message) from error
+
+
+def _plain(array: Any) -> Any:
+    """A result as JSON, with null for NaN and infinity."""
+    if not isinstance(array, np.ndarray):  # the rows of a task
+        return array
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        finite = array.astype(object)
+        finite[~np.isfinite(array)] = None
+        return finite.tolist()
+    return array.tolist()

@@ -1,0 +1,206 @@
+"""A pool of processes on this machine, each with its own copy of the model."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from gles_apps.batch.machine import take_processors
+from gles_apps.batch.predictor import ModelSource, Predictor
+from gles_apps.batch.results import Row, column_name, digest
+from gles_apps.batch.tasks import TaskPredictor
+from gles_apps.vision.drawing import palette
+from gles_delegate import DelegateError, list_devices
+from gles_delegate.extension import Array, read_regular, reason_of
+
+
+def workers_for(count: int) -> int:
+    """The number of workers for `count` chunks on this machine.
+
+    One for each processor with llvmpipe. With a GPU, two: one reads pictures while one computes.
+    """
+    is_gpu = any(not device.software for device in list_devices())
+    return min(2 if is_gpu else len(os.sched_getaffinity(0)), count)
+
+
+class _WorkerProcess:
+    """A process and its current paths, which are None before it is ready."""
+
+    def __init__(self, model: ModelSource, arguments: Mapping[str, Any], processors: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, other = context.Pipe()
+        self.paths: list[str] | None = None
+        self.process = context.Process(
+            target=_serve, args=(other, model, arguments, processors), daemon=True
+        )
+        self.process.start()
+        other.close()
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def compute(
+    model: ModelSource,
+    arguments: Mapping[str, Any],
+    chunks: Sequence[list[str]],
+    workers: int,
+    notice: Callable[[str], None],
+) -> Iterator[list[Row]]:
+    """The rows of each chunk of picture paths, in any order.
+
+    A worker that dies is replaced, and its chunk is computed again. Raises `DelegateError` if the
+    model does not run, or if workers die on the same pictures.
+
+    Args:
+        arguments: See `make_predictor`.
+        notice: Called with a sentence if a worker is replaced.
+    """
+    processors = max(len(os.sched_getaffinity(0)) // workers, 1)
+    pending, deaths = deque(chunks), Counter[str]()
+    running: list[_WorkerProcess] = []
+    left = len(pending)
+    try:
+        running += [_WorkerProcess(model, arguments, processors) for _ in range(workers)]
+        while left:
+            by_pipe: dict[Any, _WorkerProcess] = {worker.pipe: worker for worker in running}
+            for pipe in wait(by_pipe):
+                worker = by_pipe[pipe]
+                try:
+                    rows = worker.pipe.recv()
+                except (EOFError, ConnectionResetError):
+                    worker.stop()
+                    _count_death(worker, deaths, notice)
+                    pending.extendleft([worker.paths] if worker.paths else [])
+                    running[running.index(worker)] = _WorkerProcess(model, arguments, processors)
+                    continue
+                if isinstance(rows, str):
+                    raise DelegateError(rows)
+                if worker.paths is not None:
+                    left -= 1
+                    yield rows
+                worker.paths = pending.popleft() if pending else []
+                with suppress(BrokenPipeError, ConnectionResetError):  # `recv` sees it, too
+                    worker.pipe.send(worker.paths)
+    finally:
+        for worker in running:
+            worker.stop()
+
+
+def _count_death(
+    worker: _WorkerProcess, deaths: Counter[str], notice: Callable[[str], None]
+) -> None:
+    """Raise DelegateError if workers have died on the same pictures before."""
+    first, *_ = worker.paths or [""]
+    deaths[first] += 1
+    code = worker.process.exitcode or 0
+    cause = signal.Signals(-code).name if code < 0 else f"status {code}"
+    where = f"on {first} or a later picture of its batch" if first else "as it started"
+    if deaths[first] == 2:
+        raise DelegateError(
+            f"a worker ended with {cause} {where}, twice; if memory is short, use fewer --workers "
+            "or a smaller --batch-size"
+        )
+    notice(f"a worker ended with {cause} {where}; it is replaced")
+
+
+def make_predictor(
+    model: ModelSource, masks: Path | None = None, **arguments: Any
+) -> Predictor | TaskPredictor:
+    """A predictor of the results of a task, if there are "settings" or `masks`, or of outputs."""
+    if masks is not None:
+        return _Masking(model, masks=masks, **arguments)
+    return (TaskPredictor if "settings" in arguments else Predictor)(model, **arguments)
+
+
+class _Masking(TaskPredictor):
+    """A predictor that also writes a mask for each picture, a PNG of class numbers."""
+
+    def __init__(self, model: ModelSource, *, masks: Path, **arguments: Any) -> None:
+        super().__init__(model, **arguments)
+        self.masks = masks
+
+
+def picture_rows(predictor: Predictor | TaskPredictor, paths: Sequence[str]) -> list[Row]:
+    """The results for picture files, in their order, of a task or of a model with one input."""
+    (name,) = predictor.inputs
+    rows: list[Row] = []
+    readable: list[Row] = []
+    arrays: list[Array] = []
+    for path in paths:
+        row: Row = {"path": path, "picture": "", "error": None}
+        rows.append(row)
+        try:
+            content = read_regular(path)
+            row["picture"] = digest(content)
+            arrays.append(predictor.prepare({"image": [content]})[name])
+            readable.append(row)
+        except OSError as error:
+            row["error"] = f"cannot be read: {reason_of(error)}"
+        except ValueError as error:
+            row["error"] = str(error)
+    if not readable:
+        return rows
+    if isinstance(predictor, TaskPredictor):
+        for row, (image,) in zip(readable, arrays, strict=True):
+            row["results"], mask = predictor.look(image)
+            if isinstance(predictor, _Masking) and mask is not None:
+                save_mask(mask, mask_of(predictor.masks, row["path"]))
+        return rows
+    results = predictor.compute({name: np.concatenate(arrays)})
+    for output, column in results.items():
+        for row, values in zip(readable, column, strict=True):
+            row[column_name(output)] = values.reshape(-1)
+    return rows
+
+
+def mask_of(folder: Path, picture: str) -> Path:
+    """The file of a picture's mask."""
+    return folder / f"{Path(picture).stem}.png"
+
+
+def save_mask(numbers: Array, path: Path) -> None:
+    """Write class numbers as a PNG with the drawings' colors; the file is whole or not there."""
+    picture = Image.fromarray(numbers, "P")
+    colors = np.array([(0, 0, 0), *palette(256)[1:]], np.uint8)
+    picture.putpalette(colors.tobytes())
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        picture.save(temporary, "png")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise DelegateError(f"cannot write the mask {path}: {reason_of(error)}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _serve(
+    pipe: Connection, model: ModelSource, arguments: Mapping[str, Any], processors: int
+) -> None:
+    """The main function of a process: send rows for lists of paths, or an error message."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
+        try:
+            take_processors(processors)
+            predictor = make_predictor(model, **arguments)
+            pipe.send([])
+            while True:
+                paths = pipe.recv()
+                if paths:
+                    pipe.send(picture_rows(predictor, paths))
+        except (DelegateError, ValueError, RuntimeError, MemoryError, OSError) as error:
+            if isinstance(error, BrokenPipeError | ConnectionResetError):
+                raise
+            pipe.send(str(error) or type(error).__name__)

@@ -1,0 +1,1 @@
+"""Commands of apps, which ``gles-delegate`` finds by their entry points."""

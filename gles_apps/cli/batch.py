@@ -1,0 +1,248 @@
+"""``gles-delegate batch``: a table of a model's results for many pictures."""
+
+from __future__ import annotations
+
+import glob
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gles_apps.batch.pool import mask_of
+from gles_apps.batch.predictor import by_name
+from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
+from gles_apps.cli import options
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.vision.opening import TaskSettings, task_of
+from gles_delegate import DelegateError
+from gles_delegate.cli import common
+from gles_delegate.cli.tensor_files import read_labels
+from gles_delegate.extension import (
+    Graph,
+    describe_tensor,
+    files_in,
+    picture_transform,
+    read_content,
+    read_file,
+    read_metadata,
+    read_regular,
+)
+
+
+@common.command
+@common.model_argument
+@click.argument("pictures", nargs=-1, required=True)
+@click.option(
+    "--output",
+    required=True,
+    type=common.PATH,
+    help="A folder for a Parquet file, or a file results.csv. Existing rows are not recomputed.",
+)
+@options.task_option
+@options.labels_option
+@options.kind_option
+@options.threshold_option
+@click.option("--top", type=click.IntRange(1), help="The top N classes or objects of a picture.")
+@click.option(
+    "--masks", type=common.FOLDER, help="Write a segmenter's class numbers there, as NAME.png."
+)
+@click.option(
+    "--outputs", "as_outputs", is_flag=True, help="The numbers of the outputs instead of results."
+)
+@common.scaling_options
+@options.antialias_option
+@click.option(
+    "--workers", type=click.IntRange(1), help="Processes; default: one per processor, two on a GPU."
+)
+@click.option("--batch-size", type=click.IntRange(1), default=16)
+@click.option("--address", help="A Ray cluster, such as ray://head:10001; default: this machine.")
+@common.json_option
+def batch(
+    model: Path,
+    pictures: Sequence[str],
+    output: Path,
+    labels: Path | None,
+    masks: Path | None,
+    as_outputs: bool,
+    mean: float | None,
+    std: float | None,
+    antialias: bool,
+    workers: int | None,
+    batch_size: int,
+    address: str | None,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'.
+
+    The table has a row for each class, object, person or area of a picture, as `run` lists them;
+    or the outputs' numbers, if the network has no such results. MODEL may be a bundle of a face,
+    hand or pose landmarker.
+
+    Pictures that cannot be read have a reason instead of results; then it exits with status 1.
+    """
+    names = None if labels is None else read_labels(labels)
+    base = BaseOptions(model, antialias=antialias, mean=mean, std=std)
+    paths = sorted({path for pattern in pictures for path in _matching(pattern)})
+    settings = TaskSettings(labels=names, **chosen)
+    task = None if as_outputs else task_of(base, settings)
+    arguments, columns = _plan(model, base, settings, task, masks)
+    if masks is not None:
+        arguments["masks"] = _folder(masks, paths)
+    results = open_results(output, _name(model, arguments), columns)
+    try:
+        results.forget(_outdated(results, paths))
+        missing = [path for path in paths if path not in results.rows]
+        chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
+        with common.progress_bar(quiet=as_json) as bar:
+            shown = bar.add_task("pictures", total=len(missing))
+            for rows in _computed(model, arguments, chunks, workers, address) if missing else ():
+                results.add(rows)
+                bar.update(shown, advance=len(rows))
+        results.write_table()
+    except (DelegateError, KeyboardInterrupt) as error:
+        _end_early(results, paths, error)
+    finally:
+        results.close()
+    errors = {path: reason for path in paths if (reason := results.rows[path][1])}
+    if as_json:
+        summary = {"pictures": len(paths), "computed": len(missing), "unreadable": len(errors)}
+        common.print_json({**summary, "errors": errors, "output": str(output)})
+    else:
+        _print_summary(len(paths), len(missing), errors)
+    sys.exit(bool(errors))
+
+
+def _print_summary(pictures: int, computed: int, errors: Mapping[str, str]) -> None:
+    number = f"{pictures} picture{'s' * (pictures != 1)}"
+    print(f"{number}: {computed} computed, {len(errors)} unreadable")
+    for path, reason in errors.items():
+        print(common.printable(f"{path}: {reason}"), file=sys.stderr)
+
+
+def _plan(
+    model: Path, base: BaseOptions, settings: TaskSettings, task: str | None, masks: Path | None
+) -> tuple[dict[str, Any], dict[str, Column] | None]:
+    """The arguments of workers' predictors, and the columns of outputs; None for results."""
+    arguments: dict[str, Any] = {
+        "mean": base.mean,
+        "std": base.std,
+        "antialias": base.antialias,
+    }
+    if masks is not None and task != "segment":
+        raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
+    if task not in (None, "repaint"):
+        top = settings.top or 1 if task == "classify" else settings.top
+        return arguments | {"settings": replace(settings, top=top)}, None
+    if settings != TaskSettings():
+        raise common.wrong_usage(
+            "expected a network with results for --task, --kind, --labels, --threshold and --top, "
+            "found --outputs, or a network that makes pictures or whose outputs show no task"
+        )
+    return arguments, _columns(read_file(model).graph(), base.mean, base.std)
+
+
+def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, Column]:
+    """The columns of the outputs of a model whose only input is a picture."""
+    if len(graph.inputs) != 1:
+        raise common.wrong_usage(
+            f"expected a model with one input, a picture, found {len(graph.inputs)}"
+        )
+    tensor = graph.tensors[graph.inputs[0]]
+    picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
+    tensors = [graph.tensors[index] for index in graph.outputs]
+    return columns_of(by_name([describe_tensor(tensor, tensor.shape) for tensor in tensors]))
+
+
+def _folder(masks: Path, paths: Sequence[str]) -> Path:
+    """The folder of masks, which is created; raises ValueError if two pictures have one mask."""
+    files = Counter(mask_of(masks, path) for path in paths)
+    for file, count in files.items():
+        if count > 1:
+            raise ValueError(
+                f"expected pictures of different names for --masks, found two for {file}"
+            )
+    masks.mkdir(parents=True, exist_ok=True)
+    return masks.absolute()
+
+
+def _name(model: Path, arguments: Mapping[str, Any]) -> str:
+    """Identifies what results depend on beside the pictures: the model and the options."""
+    contents = [read_content(model)]
+    if not files_in(contents[0]):
+        contents += read_file(model).graph().weights
+    options: dict[str, Any] = {"outputs": "settings" not in arguments} | dict(arguments)
+    settings = options.pop("settings", TaskSettings())
+    options |= vars(settings) | {"labels": settings.labels and digest(*settings.labels)[:16]}
+    named = [f"{key} {value}" for key, value in options.items() if value not in (None, False)]
+    return ", ".join([f"model {digest(*contents)[:16]}", *named])
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    """Absolute paths of the files that match a pattern."""
+    matching = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
+    if not matching:
+        raise common.wrong_usage(f"no file matches {pattern!r}")
+    for path in map(Path, matching):
+        if "\n" in str(path) or os.fsencode(path) != str(path).encode("utf-8", "replace"):
+            name = repr(str(path))
+            raise common.wrong_usage(f"expected file names of one line of UTF-8, found {name}")
+        yield str(path.absolute())
+
+
+def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
+    """The paths whose picture has changed since its row was written, or whose row is an error."""
+
+    def has_changed(path: str, picture: str) -> bool:
+        try:
+            return digest(read_regular(path)) != picture
+        except OSError:
+            return True
+
+    rows = {path: results.rows[path] for path in paths if path in results.rows}
+    return {path for path, (picture, error) in rows.items() if error or has_changed(path, picture)}
+
+
+def _computed(
+    model: Path,
+    arguments: Mapping[str, Any],
+    chunks: Sequence[list[str]],
+    workers: int | None,
+    address: str | None,
+) -> Iterator[list[Row]]:
+    """Rows from processes of this machine, or from Ray's actors."""
+    if address is None:
+        from gles_apps.batch import pool
+
+        workers = min(workers or pool.workers_for(len(chunks)), len(chunks))
+        return pool.compute(
+            str(model), arguments, chunks, workers,
+            notice=lambda sentence: print(f"gles-delegate: {sentence}", file=sys.stderr),
+        )  # fmt: skip
+    try:
+        from gles_apps.ray import cluster
+    except ImportError as error:
+        raise common.wrong_usage(
+            f"--address needs the extra ray ({error}): pip install 'gles_delegate[ray]'"
+        ) from error
+    return cluster.compute(bytes(read_content(model)), arguments, chunks, workers, address)
+
+
+def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:
+    """Write the table, and end with the error and the number of pictures that are done."""
+    reason = str(error)
+    try:
+        results.write_table()
+    except DelegateError as another:
+        reason = reason or str(another)
+    done = sum(1 for path in paths if path in results.rows)
+    progress = f"{done} of {len(paths)} pictures are done; the same command computes the others"
+    if isinstance(error, KeyboardInterrupt):
+        print(f"stopped: {f'{reason}; ' if reason else ''}{progress}", file=sys.stderr)
+        sys.exit(130)
+    raise DelegateError(f"{reason}; {progress}") from error

@@ -1,0 +1,50 @@
+"""Options that the commands of apps share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from rich.progress import Progress
+
+from gles_apps.vision.classes import TASKS
+from gles_apps.vision.yolo import YOLO_KINDS
+from gles_delegate.cli.common import compilation
+
+labels_option = click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Class names, one per line; default: those in the model's metadata.",
+)
+task_option = click.option(
+    "--task", type=click.Choice(TASKS), help="Default: by the metadata or the outputs."
+)
+threshold_option = click.option(
+    "--threshold",
+    type=click.FloatRange(0, 1),
+    help="Minimum score; default: the model's own, or 0.5 for objects and 0.3 for points.",
+)
+antialias_option = click.option(
+    "--antialias/--no-antialias",
+    default=True,
+    show_default=True,
+    help="Average over the area of each pixel that the network sees; without, as MediaPipe.",
+)
+kind_option = click.option(
+    "--kind",
+    type=click.Choice(list(YOLO_KINDS)),
+    help="The kind of a YOLO network, if its shapes and metadata do not show it. yolov8 is also "
+    "YOLO11, and yolo26 is any network with suppression inside.",
+)
+
+
+def compilations(bar: Progress) -> Callable[[str, int, int], None]:
+    """A task's `progress`: a bar for each network."""
+    reports: dict[str, Callable[[int, int], None]] = {}
+
+    def report(name: str, compiled: int, total: int) -> None:
+        reports.setdefault(name, compilation(bar))(compiled, total)
+
+    return report

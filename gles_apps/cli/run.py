@@ -1,0 +1,291 @@
+"""``gles-delegate run``: one run of a model on arrays, or on a picture."""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from gles_apps.cli import options
+from gles_apps.cli.options import compilations
+from gles_apps.tasks.classes import Classifier
+from gles_apps.tasks.components.containers import ClassificationResult
+from gles_apps.tasks.components.processors import ClassifierOptions
+from gles_apps.tasks.image import Image, ImageFormat
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.task import VisionTask
+from gles_apps.tasks.vision.bundles import landmarker_kind
+from gles_apps.tasks.vision.opening import TaskSettings, open_task, task_of
+from gles_apps.vision.drawing import Drawing
+from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter, ModelError
+from gles_delegate.cli import common, tensor_files
+from gles_delegate.extension import Array, Graph, prepare_interpreter, read_file, read_metadata
+
+logger = logging.getLogger("gles_delegate")
+
+SHOWN = ("class", "label", "side", "score", "share", "box", "rotation")
+"""Columns of results in the terminal."""
+
+
+@common.command
+@common.model_argument
+@common.input_option
+@click.option(
+    "--output",
+    "outputs",
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="An array (.npy) of an output, or a picture: the results drawn into that of --input, or "
+    "else an output's bytes or numbers of 0 to 1.",
+)
+@click.option("--output-dir", type=common.FOLDER, help="For all other outputs, as INDEX_NAME.npy.")
+@options.task_option
+@options.labels_option
+@options.kind_option
+@options.threshold_option
+@click.option("--top", type=click.IntRange(1), help="The top N classes or objects.")
+@common.scaling_options
+@options.antialias_option
+@common.cache_option
+@common.device_option
+@common.json_option
+def run(
+    model: Path,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    output_dir: Path | None,
+    labels: Path | None,
+    mean: float | None,
+    std: float | None,
+    antialias: bool,
+    cache: Path | None,
+    device: int | None,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Run MODEL once on arrays or on a picture.
+
+    Of a picture, the results of the network's task are listed: its classes, objects, people or
+    areas. MODEL may be a bundle of a face, hand or pose landmarker.
+    """
+    names = None if labels is None else tensor_files.read_labels(labels)
+    settings = TaskSettings(labels=names, **chosen)
+    options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
+    with common.progress_bar(quiet=as_json) as bar:
+        base = BaseOptions(
+            model, gpu_options=options, antialias=antialias, mean=mean, std=std,
+            progress=compilations(bar),
+        )  # fmt: skip
+        source = _picture(inputs)
+        shown: dict[str, Any] | None = None
+        if source is not None:
+            shown = _look(model, base, settings, source, outputs, output_dir)
+        if shown is None:
+            if landmarker_kind(base) is not None:
+                raise common.wrong_usage("expected one --input, a picture, for a bundle")
+            shown = _run(model, base, settings, inputs, outputs, output_dir)
+    if as_json:
+        common.print_json(shown)
+    else:
+        _print(shown)
+
+
+def _picture(inputs: Sequence[str]) -> Path | None:
+    """The file of the only input, unless it is an array."""
+    path = Path(inputs[0].rpartition("=")[2]) if len(inputs) == 1 else None
+    return None if path is None or path.suffix == ".npy" else path
+
+
+def _look(
+    model: Path,
+    base: BaseOptions,
+    settings: TaskSettings,
+    source: Path,
+    outputs: Sequence[str],
+    folder: Path | None,
+) -> dict[str, Any] | None:
+    """The results of a task for a picture; None: the network has no task, and none is asked for."""
+    pictures = [file for file in outputs if not file.endswith(".npy")]
+    arrays = [file for file in outputs if file not in pictures]
+    is_required = bool(pictures) or settings != TaskSettings()
+    task = _task(base, settings, is_required)
+    if task is None:
+        return None
+    is_bundle = landmarker_kind(base) is not None
+    _require_one(pictures, [*arrays, *map(str, [folder] if folder else [])] if is_bundle else [])
+    if task == "classify":
+        settings = replace(settings, top=settings.top or 1)
+    pixels = tensor_files.read_picture(source)
+    image = Image(ImageFormat.SRGB, np.asarray(pixels))
+    rows: list[dict[str, Any]] = []
+    with _opened(base, settings) as opened:
+        with _warning(is_required):
+            result = opened.process(image)
+            rows = result.rows(image.size)
+        found = opened.network.arrays
+    shown: dict[str, Any] = {"task": task, "device": opened.report.device, "results": rows}
+    for picture in pictures:
+        drawing = Drawing(image.size)
+        result.draw(drawing)
+        tensor_files.save_picture(drawing.on_picture(pixels), Path(picture))
+    shown["file"] = next(iter(pictures), None)
+    if not is_bundle:
+        shown["outputs"] = _outputs(read_file(model).graph(), found, arrays, folder)
+    return shown
+
+
+def _require_one(pictures: Sequence[str], arrays: Sequence[str]) -> None:
+    """Raise `click.UsageError` for several pictures, or for arrays, which bundles do not have."""
+    if len(pictures) > 1 or arrays:
+        raise common.wrong_usage(
+            "expected one picture with the results, and arrays only of a single network, found "
+            + ", ".join([*pictures, *arrays])
+        )
+
+
+def _task(base: BaseOptions, settings: TaskSettings, is_required: bool) -> str | None:
+    """The task of a model; None: it has none with results."""
+    task = None
+    with _warning(is_required):
+        task = task_of(base, settings)
+    return None if task == "repaint" else task
+
+
+@contextmanager
+def _warning(is_raised: bool) -> Iterator[None]:
+    """Make ValueError of models that are not damaged a warning, unless it is to be raised."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except ValueError as error:
+        if is_raised:
+            raise
+        logger.warning("results are not listed: %s", error)
+
+
+@contextmanager
+def _opened(base: BaseOptions, settings: TaskSettings) -> Iterator[VisionTask[Any]]:
+    """A task on the chosen device."""
+    device = base.gpu_options.device_index if base.gpu_options else None
+    context = None if device is None else EglContext(device_index=device)
+    try:
+        with open_task(replace(base, context=context), settings) as task:
+            yield task
+    finally:
+        if context is not None:
+            context.release()
+
+
+def _run(
+    model: Path,
+    base: BaseOptions,
+    settings: TaskSettings,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    folder: Path | None,
+) -> dict[str, Any]:
+    """The outputs of a model for arrays, and a classifier's results."""
+    file = read_file(model)
+    graph = file.graph()
+    if replace(settings, labels=None, top=None, task=None) != TaskSettings():
+        raise common.wrong_usage("expected a picture for --kind and --threshold")
+    classifier = _classifier(graph, settings)
+    feeds = tensor_files.load_inputs(graph, inputs, base.mean, base.std, base.antialias)
+    progress = None if base.progress is None else partial(base.progress, "model")
+    with GpuDelegate(base.gpu_options, progress=progress) as delegate:
+        interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
+        with tensor_files.naming_new_shapes(graph, feeds):
+            prepare_interpreter(interpreter, feeds)
+        interpreter.invoke()
+        arrays = [interpreter.get_tensor(index) for index in graph.outputs]
+    shown: dict[str, Any] = {"task": None, "results": [], "file": None}
+    if classifier is not None:
+        real = [
+            tensor_files.real_values(array, graph.tensors[index])
+            for array, index in zip(arrays, graph.outputs, strict=True)
+        ]
+        result = ClassificationResult(classifier.heads(real))
+        shown |= {"task": "classify", "results": result.rows((1, 1))}
+    shown["outputs"] = _outputs(graph, arrays, outputs, folder)
+    return shown
+
+
+def _classifier(graph: Graph, settings: TaskSettings) -> Classifier | None:
+    """The reader of scores [1, classes], if their names are known or the top ones are asked for."""
+    metadata = read_metadata(graph).outputs
+    shapes = [graph.tensors[index].shape for index in graph.outputs]
+    are_scores = all(math.prod(shape) == shape[-1] for shape in shapes)
+    if not (settings.top or settings.labels):
+        labels = [each.labels for each in metadata]
+        if not are_scores or any(len(n) != s[-1] for n, s in zip(labels, shapes, strict=True)):
+            return None
+    elif not are_scores:
+        found = "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
+        raise ValueError(f"expected outputs [1, classes] for --top and --labels, found {found}")
+    options = ClassifierOptions(max_results=settings.top or 1)
+    return Classifier(shapes, metadata, options, settings.labels, probabilities=True)
+
+
+def _print(shown: dict[str, Any]) -> None:
+    outputs = shown.get("outputs", ())
+    if outputs:
+        keys = [key for key in outputs[0] if key != "argmax"]
+        common.print_table([{k: "" if r[k] is None else r[k] for k in keys} for r in outputs])
+    if shown["task"] is not None:
+        rows, device = shown["results"], shown.get("device", "the GPU")
+        print(f"\n{shown['task']}: {len(rows)} result{'s' * (len(rows) != 1)} on {device}")
+        if rows:
+            common.print_table([_summary(row) for row in rows])
+    if shown["file"] is not None:
+        print(shown["file"])
+
+
+def _summary(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a result without its points."""
+    return {key: "" if value is None else value for key, value in row.items() if key in SHOWN}
+
+
+def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:
+    """The file of each output by index; outputs without a name go to `folder`, which is created."""
+    files = tensor_files.files_by_tensor(graph, graph.outputs, named, "output")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for index in graph.outputs:
+            name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
+            files.setdefault(index, folder / f"{index}_{name}.npy")
+    return files
+
+
+def _outputs(
+    graph: Graph, arrays: Sequence[Array], named: Sequence[str], folder: Path | None
+) -> list[dict[str, Any]]:
+    """Save outputs, and describe all."""
+    files = _output_files(graph, named, folder)
+    rows = []
+    for index, array in zip(graph.outputs, arrays, strict=True):
+        tensor, path = graph.tensors[index], files.get(index)
+        if path is not None:
+            tensor_files.save_output(path, array, tensor)
+        rows.append(
+            {
+                "index": index,
+                "name": tensor.name,
+                "dtype": tensor.dtype,
+                "shape": list(array.shape),
+                "minimum": float(array.min()) if array.size else None,
+                "maximum": float(array.max()) if array.size else None,
+                "argmax": int(np.argmax(array)) if array.size else None,
+                "file": None if path is None else str(path),
+            }
+        )
+    return rows

@@ -1,0 +1,111 @@
+"""``gles-delegate watch``: a model on frames of a camera, a video or a picture, in a window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gles_apps.cli import options
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.vision.opening import TaskSettings, require_task
+from gles_delegate import DelegateError
+from gles_delegate.cli import common
+from gles_delegate.cli.tensor_files import read_labels
+
+if TYPE_CHECKING:
+    from gles_apps.live import App, Seer
+
+
+@common.command
+@common.model_argument
+@click.option(
+    "--camera",
+    metavar="N",
+    help="/dev/videoN, or FORMAT:NAME for an FFmpeg device, such as x11grab::0.",
+)
+@click.option(
+    "--gstreamer",
+    metavar="PIPELINE",
+    help="GStreamer's elements up to raw video, such as 'v4l2src ! decodebin'.",
+)
+@click.option("--video", type=common.PATH, metavar="FILE")
+@click.option("--picture", type=common.PATH, metavar="FILE")
+@options.task_option
+@options.kind_option
+@options.labels_option
+@options.threshold_option
+@common.scaling_options
+@options.antialias_option
+@click.option("--headless", is_flag=True, help="No window.")
+@click.option(
+    "--output", type=common.PATH, metavar="FILE", help="A video, or a picture of the last frame."
+)
+@click.option("--frames", type=click.IntRange(1), help="Stop after this many.")
+@click.option("--timings", "overlay", is_flag=True, help="Show how long each stage takes.")
+@common.cache_option
+@common.json_option
+def watch(
+    model: Path,
+    camera: str | None,
+    gstreamer: str | None,
+    video: Path | None,
+    picture: Path | None,
+    task: str | None,
+    kind: str | None,
+    labels: Path | None,
+    threshold: float | None,
+    mean: float | None,
+    std: float | None,
+    as_json: bool,
+    **show_options: Any,
+) -> None:
+    """Show the results of MODEL for the frames of a camera, a video or a picture.
+
+    MODEL may be a bundle of a face, hand or pose landmarker.
+
+    Keys in the window: Q quits, T shows the timings.
+    """
+    sources = (picture, video, camera, gstreamer)
+    if sum(option is not None for option in sources) != 1:
+        raise common.wrong_usage("expected one of --camera, --gstreamer, --video and --picture")
+    names = None if labels is None else read_labels(labels)
+    try:
+        from gles_apps.live import ShowOptions, open_source, seer_for, show
+
+        settings = TaskSettings(task, kind, names, threshold)
+        task = require_task(BaseOptions(model), settings)
+
+        def make(app: App) -> Seer:
+            return seer_for(app, model, settings, mean=mean, std=std)
+
+        options = ShowOptions(title=f"gles-delegate watch {model.name}", **show_options)
+        if gstreamer is not None:
+            app = show(make, open_source(pipeline=gstreamer), options)
+        else:
+            source = open_source(picture, video, camera, repeat=not options.headless)
+            app = show(make, source, options)
+    except ImportError as error:
+        raise DelegateError(
+            f"watch needs the extra apps ({error}): pip install 'gles_delegate[apps]'"
+        ) from error
+    if as_json:
+        common.print_json(
+            {
+                "task": task,
+                "frames": app.findings.seen,
+                "found": {
+                    kind: {"most": most, "frames": app.findings.frames[kind]}
+                    for kind, most in app.findings.most.items()
+                },
+                "milliseconds": app.timings.milliseconds,
+                "output": str(options.output) if options.output else None,
+            }
+        )
+        return
+    if app.findings.most:
+        print(app.findings)
+    print(f"{task}; milliseconds: {app.timings}")
+    if options.output:
+        print(options.output)

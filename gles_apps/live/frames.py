@@ -1,0 +1,137 @@
+"""Frames that a source lends: its own textures, given back when the GPU has read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from gles_apps import tasks
+from gles_delegate import Fence, ImageTransform
+from gles_delegate.extension import (
+    Array,
+    Closing,
+    Framebuffer,
+    Siting,
+    Size,
+    Yuv,
+    current_functions,
+    drawing_restored,
+)
+
+
+class Submitted(Protocol):
+    """Work of the GPU: an `Invocation` or a `Fence`."""
+
+    def done(self) -> bool: ...
+    def wait(self, timeout: float | None = None) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Plane:
+    """A texture of a frame, for `GpuDelegate.bind_texture_to_tensor`.
+
+    Attributes:
+        glo: Its GL name.
+        size: Width and height.
+        channels: 1, 2 or 4.
+    """
+
+    glo: int
+    size: tuple[int, int]
+    channels: int
+
+
+class GpuFrame(Closing):
+    """A frame on the GPU, on loan: close it, so that its source can reuse its textures.
+
+    Attributes:
+        textures: RGBA, or the planes of NV12 (Y, UV) or I420 (Y, U, V).
+        yuv: See `ImageTransform`.
+        full_range: See `ImageTransform`.
+        siting: See `ImageTransform`.
+        ready: A fence after the commands that write the textures, for
+            `Interpreter.invoke_async(wait_for=)`.
+        seconds: Presentation time, since the source's first frame; None: unknown.
+
+    Examples:
+        >>> with live.GStreamer("videotestsrc num-buffers=1 ! video/x-raw,format=NV12") as camera:
+        ...     for frame in camera:
+        ...         y, uv = frame.textures
+        ...         frame.close()
+    """
+
+    def __init__(
+        self,
+        textures: Sequence[Plane],
+        *,
+        yuv: Yuv,
+        full_range: bool,
+        siting: Siting,
+        ready: Fence,
+        run: Callable[[Callable[[], list[Array]]], list[Array]],
+        give_back: Callable[[Submitted | None], None],
+        seconds: float | None = None,
+    ) -> None:
+        self.textures = tuple(textures)
+        self.yuv, self.full_range, self.siting = yuv, full_range, siting
+        self.ready, self.seconds = ready, seconds
+        self._run, self._give_back = run, give_back
+        self._is_lent = True
+
+    @property
+    def size(self) -> Size:
+        """Height and width."""
+        width, height = self.textures[0].size
+        return height, width
+
+    def matched(self, transform: ImageTransform) -> ImageTransform:
+        """The transform with the frame's `yuv`, `full_range` and `siting`."""
+        return replace(transform, yuv=self.yuv, full_range=self.full_range, siting=self.siting)
+
+    def image(self) -> tasks.Image:
+        """The frame for a task, which must have returned before the frame is closed."""
+        return tasks.Image.create_from_planes(
+            self.textures,
+            yuv=self.yuv,
+            full_range=self.full_range,
+            siting=self.siting,
+            fence=self.ready,
+        )
+
+    @cached_property
+    def pixels(self) -> Array:
+        """The frame on the CPU, uint8 [height, width, 4] in RGBA; waits for the GPU.
+
+        Raises:
+            ValueError: The source is closed.
+        """
+        planes = self._run(self._read)
+        transform = self.matched(ImageTransform(channels="rgba", mean=0, std=1, antialias=False))
+        picture = planes if len(planes) > 1 else planes[0]
+        pixels: Array = np.rint(transform.apply(picture, self.size)[0]).astype(np.uint8)
+        return pixels
+
+    def _read(self) -> list[Array]:
+        """The pixels of the textures, in the source's context."""
+        gl = current_functions()
+        with drawing_restored(gl):
+            framebuffer = Framebuffer(gl)
+            try:
+                return [framebuffer.read(each)[..., : each.channels] for each in self.textures]
+            finally:
+                framebuffer.release()
+
+    def close(self, after: Submitted | None = None) -> None:
+        """Give it back to its source. A second call does nothing.
+
+        Args:
+            after: The last run that reads it. None: everything submitted to the current context,
+                if there is one.
+        """
+        if self._is_lent:
+            self._is_lent = False
+            self._give_back(after)

@@ -1,0 +1,420 @@
+"""The loop of an app: read a frame, run networks, draw, show or write."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from tqdm import tqdm
+
+from gles_apps.live.app import App, Canvas, Frame
+from gles_apps.live.frames import GpuFrame
+from gles_apps.live.painter import Painter, new_texture, write_texture
+from gles_apps.live.sources import GpuSource, Recording, Source
+from gles_apps.vision.drawing import PANEL, Drawing, text_extent
+from gles_delegate import ContextError, EglContext, Fence
+from gles_delegate.extension import (
+    Array,
+    Framebuffer,
+    PixelTexture,
+    Size,
+    Texture,
+    current_functions,
+    drawing_restored,
+    in_any_case,
+    release_all,
+    release_thread,
+)
+
+if TYPE_CHECKING:
+    from gles_apps.live.glfw_window import GlfwWindow
+
+logger = logging.getLogger("gles_delegate")
+T = TypeVar("T")
+
+Seer: TypeAlias = Callable[[Frame, Canvas], None]
+"""Runs networks on a frame, and draws their results on the canvas."""
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """Options of `show`.
+
+    Attributes:
+        title: The window's title.
+        headless: No window.
+        output: A video, or a picture of the last frame; None: nothing is written.
+        overlay: Show the timings until the key T is pressed.
+        frames: End after this number of frames; None: at the end of the source.
+        cache: A folder for compiled shaders.
+        scale: The factor by which frames are enlarged before they are drawn, shown and written.
+        antialias: See `tasks.BaseOptions`.
+
+    Examples:
+        >>> options = live.ShowOptions(headless=True, output=Path("out.png"), frames=1)
+        >>> picture = live.Picture(Path("face.jpg"))
+        >>> app = live.show(lambda app: lambda frame, canvas: None, picture, options)
+    """
+
+    title: str = "gles_delegate"
+    headless: bool = False
+    output: Path | None = None
+    overlay: bool = False
+    frames: int | None = None
+    cache: Path | None = None
+    scale: int = 1
+    antialias: bool = True
+
+
+def show(
+    make: Callable[[App], Seer],
+    source: Source | Callable[[], GpuSource],
+    options: ShowOptions,
+) -> App:
+    """Run an app until its source ends or its user quits.
+
+    Another thread, with its own context, runs the networks, while this one reads, draws and shows
+    frames. A window shows every frame of a camera, with the newest results from the second frame
+    on. Frames of a video or of a pipeline that can wait, and those that are written, have their own
+    results; a window shows them later if the networks take longer.
+
+    Keys: Q quits, T shows or hides the timings. Ctrl-C quits, too, and completes the output file.
+
+    Args:
+        make: Makes the `Seer`; called once, in the networks' thread, with its context current.
+        source: Frames; closed at the end. A function is called where the context of the window is
+            current, for a source that shares with it.
+        options: See `ShowOptions`.
+
+    Returns:
+        The closed app, with its timings.
+
+    Raises:
+        ContextError: A window needs a display and glfw, and one of them is missing; or there is no
+            EGL.
+        OSError: A file cannot be read or written.
+        DelegateError: A network cannot run.
+
+    Examples:
+        >>> def make(app):
+        ...     return live.segment(app, Path("ball_segmenter.tflite"))
+        >>> options = live.ShowOptions(headless=True, output=Path("out.mp4"))
+        >>> app = live.show(make, live.Video(Path("video.mp4")), options)
+        >>> sorted(app.timings.milliseconds)[:2]
+        ['ball_segmenter', 'draw']
+    """
+    with ExitStack() as stack:
+        opened: Source | GpuSource | None = None
+        if not callable(source):
+            opened = source
+            stack.callback(opened.close)
+        window = None
+        if not options.headless:
+            window = _open_window(options.title)
+            stack.callback(window.close)
+        else:  # one that a source's context can share with
+            stack.enter_context(EglContext(robust=opened is not None))
+        if callable(source):
+            opened = source()
+            stack.callback(opened.close)
+        assert opened is not None
+        size = (options.scale * opened.size[0], options.scale * opened.size[1])
+        if window is not None:
+            window.open(size)
+        painter = Painter(size)
+        stack.callback(painter.release)
+        networks = stack.enter_context(_Networks(size, painter, options))
+        loop = _Loop(networks, opened, window, painter, options)
+        loop.prepare(make)
+        if options.output is not None:
+            rate = opened.rate or 30
+            loop.recording = stack.enter_context(Recording(options.output, size, rate))
+        loop.run()
+        return networks.app
+
+
+def _open_window(title: str) -> GlfwWindow:
+    try:
+        from gles_apps.live.glfw_window import GlfwWindow
+    except ImportError as error:
+        raise ContextError(
+            f"a window needs glfw ({error}): pip install glfw, or write a file with "
+            "--headless --output FILE"
+        ) from error
+    return GlfwWindow(title)
+
+
+class _Networks:
+    """The thread in which an app's networks run, in a context that shares with the current one.
+
+    Attributes:
+        app: The app, closed at the end of the ``with`` block.
+    """
+
+    def __init__(self, size: Size, painter: Painter, options: ShowOptions) -> None:
+        self._size = size
+        self._painter = painter
+        self._thread = ThreadPoolExecutor(1, "networks")
+        self._context = EglContext(share="current")
+        self._kept = _KeptTextures()
+        self.app = App("current", cache=options.cache, antialias=options.antialias)
+
+    def __enter__(self) -> _Networks:
+        self._call(self._context.__enter__)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        leave = partial(self._context.__exit__, None, None, None)
+        ends: list[Callable[[], object]] = [
+            self.app.close,
+            self._kept.release,
+            leave,
+            self._context.release,
+            release_thread,
+        ]
+        with self._thread:
+            in_any_case(partial(self._call, end) for end in ends)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self._thread.submit(function).result()
+
+    def start(self, make: Callable[[App], Seer]) -> Future[Seer]:
+        """Make a seer in the thread."""
+        return self._thread.submit(make, self.app)
+
+    def see(self, seer: Seer, frame: Frame) -> Future[Canvas]:
+        """Run a seer on a frame in the thread, after what was submitted here before."""
+        return self._thread.submit(self._see, seer, frame, Fence.of_current_context())
+
+    def _see(self, seer: Seer, frame: Frame, fence: Fence) -> Canvas:
+        fence.wait_on_gpu()
+        fence.close()
+        canvas = Canvas(frame, self._painter, self._size, self._kept.next())
+        seer(frame, canvas)
+        current_functions().glFinish()  # the thread that draws must not wait for the GPU
+        return canvas
+
+
+class _KeptTextures:
+    """Copies of networks' textures, in turns: for the results drawn, waiting, and under way."""
+
+    def __init__(self) -> None:
+        self._turns: list[list[PixelTexture]] = [[], [], []]
+
+    def next(self) -> Callable[[Texture], Texture]:
+        """The function that copies a texture for the next results."""
+        self._turns.append(self._turns.pop(0))
+        copies, places = self._turns[-1], itertools.count()
+
+        def keep(texture: Texture) -> Texture:
+            gl, place, (width, height) = current_functions(), next(places), texture.size
+            with drawing_restored(gl):
+                if place == len(copies):
+                    copies.append(PixelTexture(gl, (height, width, 4)))
+                elif copies[place].size != texture.size:
+                    old, copies[place] = copies[place], PixelTexture(gl, (height, width, 4))
+                    old.release()
+                framebuffer = Framebuffer(gl)
+                framebuffer.copy(texture, copies[place])
+                framebuffer.release()
+            return copies[place]
+
+        return keep
+
+    def release(self) -> None:
+        release_all(copy for copies in self._turns for copy in copies)
+
+
+class _Loop:
+    """Reads, draws, shows and writes frames, while `networks` see others."""
+
+    recording: Recording | None = None
+
+    def __init__(
+        self,
+        networks: _Networks,
+        source: Source | GpuSource,
+        window: GlfwWindow | None,
+        painter: Painter,
+        options: ShowOptions,
+    ) -> None:
+        self._networks = networks
+        self._app = networks.app
+        self._source = source
+        self._window = window
+        self._painter = painter
+        self._options = options
+        self._uploads: list[PixelTexture] = []
+        self._compiling = ""
+        self._overlay = options.overlay
+        self._start = self._last = self._shown = time.perf_counter()
+        self._app.progress = self._note_progress
+
+    def prepare(self, make: Callable[[App], Seer]) -> None:
+        """Make the seer, and show the compilation's progress meanwhile."""
+        self._seer = self._waited_for(self._networks.start(make))
+
+    def _note_progress(self, name: str, compiled: int, total: int) -> None:
+        text = f"compiling {name}: {compiled} of {total}"
+        self._compiling = text if compiled < total else ""
+        if sys.stderr.isatty():
+            print(f"\r\033[K{self._compiling}", end="", file=sys.stderr)
+
+    def _waited_for(self, result: Future[T]) -> T:
+        """A result of the networks' thread; the window answers meanwhile."""
+        while self._window is not None and not result.done():
+            wait([result], 0.05)
+            if self._compiling:
+                self._window.retitle(f"{self._options.title}: {self._compiling}")
+            else:
+                self._window.poll()
+        return result.result()
+
+    def run(self) -> None:
+        """Show frames until they end, or their user quits."""
+        self._app.timings.is_exact = self._overlay or self._window is None
+        # A picture stays in the window until it is closed.
+        count = self._options.frames or (None if self._window else self._source.count)
+        bar = tqdm(total=count, unit="frame", disable=True if self._window else None)
+        is_watched = self._window is not None and self.recording is None
+        can_wait = getattr(self._source, "is_live", None) is False
+        pairs = self._newest if is_watched and not can_wait else self._matched
+        with bar, suppress(KeyboardInterrupt):
+            for frame, canvas in pairs(itertools.islice(self._frames(), count)):
+                if is_watched:
+                    self._keep_pace()
+                if not self._show(frame, canvas):
+                    return
+                bar.update()
+
+    def _frames(self) -> Iterator[Frame]:
+        for index in itertools.count():
+            with self._app.timings.measure("read"):
+                picture = self._source.read()
+            if picture is None:
+                return
+            if isinstance(picture, GpuFrame):
+                yield Frame(None, picture, self._seconds(picture, index))
+            else:
+                seconds = self._seconds(self._source, index)
+                with self._app.timings.measure("upload"):
+                    texture = self._uploaded(picture)
+                yield Frame(picture, texture, seconds)
+
+    def _seconds(self, timed: object, index: int) -> float:
+        """The presentation time of a frame, or what a clock says where a source has no times."""
+        seconds: float | None = getattr(timed, "seconds", None)
+        if seconds is not None:
+            return seconds
+        if self._window is None and not getattr(self._source, "is_live", False):
+            return index / (self._source.rate or 30)  # as in the output
+        return time.perf_counter() - self._start
+
+    def _uploaded(self, pixels: Array) -> PixelTexture:
+        """A texture of the pixels; two earlier ones may be in use."""
+        if len(self._uploads) < 3:
+            self._uploads.append(new_texture(pixels))
+        else:
+            self._uploads.append(self._uploads.pop(0))
+            write_texture(self._uploads[-1], pixels)
+        return self._uploads[-1]
+
+    def _matched(self, frames: Iterator[Frame]) -> Iterator[tuple[Frame, Canvas]]:
+        """Each frame with its own results, while the networks see the next one."""
+        before: tuple[Frame, Future[Canvas]] | None = None
+        for frame in itertools.chain(frames, (None,)):
+            under_way = None
+            if frame is not None:
+                under_way = (frame, self._networks.see(self._seer, frame))
+            if before is not None:
+                with self._app.timings.measure("wait"):
+                    canvas = self._waited_for(before[1])
+                self._note(canvas)
+                yield before[0], canvas
+                _give_back(before[0])
+            before = under_way
+
+    def _newest(self, frames: Iterator[Frame]) -> Iterator[tuple[Frame, Canvas]]:
+        """Each frame with the newest results, in the source's own time; the first with its own."""
+        canvas: Canvas | None = None
+        under_way: tuple[Frame, Future[Canvas]] | None = None
+        for frame in frames:
+            if under_way is None:
+                under_way = (frame, self._networks.see(self._seer, frame))
+            if canvas is None or under_way[1].done():
+                canvas = self._waited_for(under_way[1])
+                self._note(canvas)
+                seen, under_way = under_way[0], (frame, self._networks.see(self._seer, frame))
+                if seen is not frame:
+                    _give_back(seen)
+            yield frame, canvas
+            if frame is not under_way[0]:
+                _give_back(frame)
+
+    def _keep_pace(self) -> None:
+        """Wait until a frame of a file is due."""
+        rate = self._source.rate
+        if rate and not getattr(self._source, "is_live", False):
+            due = self._last + 1 / rate
+            time.sleep(max(due - time.perf_counter(), 0))
+            self._last = max(due, time.perf_counter() - 1 / rate)
+
+    def _note(self, canvas: Canvas) -> None:
+        self._app.findings.add(canvas.counts)
+
+    def _show(self, frame: Frame, canvas: Canvas) -> bool:
+        """Draw a frame, write it and show it; whether to continue."""
+        timings, start = self._app.timings, self._shown
+        with timings.measure("draw"):
+            canvas.finish(frame, self._timings() if self._overlay else None)
+        if self.recording is not None:
+            with timings.measure("write"):
+                self.recording.write(canvas.pixels())
+        continues = self._present()
+        self._shown = time.perf_counter()
+        timings.add("frame", 1000 * (self._shown - start))
+        return continues
+
+    def _present(self) -> bool:
+        """Show the frame; whether to continue."""
+        if self._window is None:
+            return True
+        self._painter.present(self._window.size)
+        pressed = self._window.present(f"{self._options.title}: {self._rate:.0f} frames per second")
+        if "T" in pressed:
+            self._overlay = not self._overlay
+        self._app.timings.is_exact = self._overlay
+        return "Q" not in pressed
+
+    @property
+    def _rate(self) -> float:
+        """Frames per second."""
+        return 1000 / self._app.timings.milliseconds.get("frame", 1000)
+
+    def _timings(self) -> Drawing:
+        stages = [*self._app.timings.milliseconds.items()]
+        lines = [f"{self._rate:.1f} frames per second"]
+        lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in stages]
+        rows, columns = self._source.size
+        drawing = Drawing((self._options.scale * rows, self._options.scale * columns))
+        step = 1.3 * drawing.font_size
+        width = max(text_extent(line, drawing.font_size)[0] for line in lines)
+        drawing.rectangle((0, 0, width + 16, step * len(lines) + 8), PANEL)
+        for row, line in enumerate(lines):
+            drawing.text((8, 4 + row * step), line)
+        return drawing
+
+
+def _give_back(frame: Frame) -> None:
+    """Close a frame that its source lends."""
+    if isinstance(frame.texture, GpuFrame):
+        frame.texture.close()

@@ -1,0 +1,38 @@
+"""Tasks with the names of MediaPipe's Python API: ``import gles_apps.tasks as mp``.
+
+Programs for ``mediapipe`` run with their imports changed: ``import mediapipe as mp`` becomes
+``import gles_apps.tasks as mp``, ``from mediapipe.tasks import python`` becomes ``from
+gles_delegate import tasks as python``, and ``mediapipe.tasks.python`` becomes
+``gles_apps.tasks``.
+"""
+
+import sys
+from typing import NoReturn
+
+from gles_apps.tasks import audio, components, vision
+from gles_apps.tasks.image import Image, ImageFormat
+from gles_apps.tasks.missing import missing
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.paths import register_paths
+from gles_apps.tasks.task import TaskReport
+
+tasks = sys.modules[__name__]
+"""This module: ``mp.tasks.vision`` is ``mp.vision``."""
+
+__all__ = [
+    "BaseOptions",
+    "Image",
+    "ImageFormat",
+    "TaskReport",
+    "audio",
+    "components",
+    "tasks",
+    "vision",
+]
+
+
+register_paths()
+
+
+def __getattr__(name: str) -> NoReturn:
+    missing(__name__, name)

@@ -1,0 +1,221 @@
+"""AudioClassifier: classes of sounds."""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from gles_apps.tasks.classes import Classifier
+from gles_apps.tasks.components.containers import AudioData, ClassificationResult
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.stream import Stream
+from gles_apps.tasks.task import NOT_RUNNING, Task
+from gles_delegate import ModelError
+from gles_delegate.extension import Array, on_error
+
+AudioClassifierResult = ClassificationResult
+
+
+class AudioTaskRunningMode(enum.Enum):
+    """Clips by themselves, or parts of a stream."""
+
+    AUDIO_CLIPS = "AUDIO_CLIPS"
+    AUDIO_STREAM = "AUDIO_STREAM"
+
+
+@dataclass
+class AudioClassifierOptions:
+    """Options of `AudioClassifier`; see `components.processors.ClassifierOptions` for classes.
+
+    Attributes:
+        base_options: The model, with the sample rate in its metadata.
+        running_mode: Clips or a stream.
+        result_callback: Called in a stream with the result of each window, and its time in ms.
+    """
+
+    base_options: BaseOptions
+    running_mode: AudioTaskRunningMode = AudioTaskRunningMode.AUDIO_CLIPS
+    display_names_locale: str | None = None
+    max_results: int | None = None
+    score_threshold: float | None = None
+    category_allowlist: Sequence[str] | None = None
+    category_denylist: Sequence[str] | None = None
+    result_callback: Callable[[ClassificationResult, int], None] | None = None
+
+
+class AudioClassifier(Task[list[ClassificationResult]]):
+    """Classifies windows of sound by a network of samples, such as YAMNet.
+
+    Sounds of another sample rate are resampled. Windows follow each other without overlap; the
+    last one of a clip is filled up with silence.
+
+    Examples:
+        >>> from gles_apps.tasks.components.containers import AudioData
+        >>> path = "yamnet.tflite"
+        >>> with mp.tasks.audio.AudioClassifier.create_from_model_path(path) as classifier:
+        ...     sound = AudioData.create_from_array(np.zeros(16000, np.float32), 16000)
+        ...     windows = classifier.classify(sound)
+    """
+
+    def __init__(self, options: AudioClassifierOptions) -> None:
+        is_stream = options.running_mode == AudioTaskRunningMode.AUDIO_STREAM
+        if is_stream != (options.result_callback is not None):
+            raise ValueError(
+                "The audio task is in audio stream mode, a user-defined result callback must be "
+                "provided."
+                if is_stream
+                else "The audio task is in audio clips mode, a user-defined result callback "
+                "should not be provided."
+            )
+        self._stream: Stream | None = None
+        self._lock = threading.Lock()
+        self._rest: Array = np.empty(0, np.float32)
+        self._rest_time = 0
+        super().__init__(options)
+        if is_stream:
+            with on_error(self.close):
+                if self._place.is_apps:
+                    raise ValueError("expected no app's context for a stream, found one")
+                self._stream = Stream(newest_only=False)
+                self._lease.own(self._stream.end)
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> AudioClassifierOptions:
+        return AudioClassifierOptions(base)
+
+    def _load(self) -> None:
+        network = self._network()
+        if len(network.inputs) != 1:
+            raise ModelError(f"expected one input, found {len(network.inputs)}")
+        metadata = network.metadata.inputs[0]
+        shape = network.inputs[0]["shape"].tolist()
+        if not metadata.sample_rate or network.inputs[0]["dtype"] != np.float32:
+            raise ModelError(
+                "expected a model of float32 samples whose TFLite Metadata has their rate, found "
+                f"{network.inputs[0]['dtype'].__name__} {shape} at {metadata.sample_rate} Hz"
+            )
+        self._rate, self._channels = metadata.sample_rate, max(metadata.channels, 1)
+        self._samples = int(np.prod(shape)) // self._channels
+        self._shape = shape
+        self._classifier = Classifier(network.shapes, network.metadata.outputs, self.options)
+
+    def classify(self, audio_clip: AudioData) -> list[ClassificationResult]:
+        """The classes of each window of a clip; times are in ms from its start.
+
+        Raises:
+            ValueError: The task is for streams or closed, or the clip does not fit the network.
+        """
+        self._require(AudioTaskRunningMode.AUDIO_CLIPS)
+        samples = self._samples_of(audio_clip)
+        return self._run(
+            lambda: [
+                self._window(samples[i : i + self._samples], int(1000 * i / self._rate))
+                for i in range(0, max(len(samples), 1), self._samples)
+            ]
+        )
+
+    def classify_async(self, audio_block: AudioData, timestamp_ms: int) -> None:
+        """Add a block to the stream; `result_callback` gets the result of each full window.
+
+        Raises:
+            ValueError: As `classify`; or the time is not later than the last block's.
+        """
+        self._require(AudioTaskRunningMode.AUDIO_STREAM)
+        samples = self._samples_of(audio_block)
+        with self._lock:
+            self._advance(timestamp_ms)
+            if not len(self._rest):
+                self._rest_time = timestamp_ms
+            self._rest = np.concatenate([self._rest, samples]) if len(self._rest) else samples
+            while len(self._rest) >= self._samples:
+                window, self._rest = self._rest[: self._samples], self._rest[self._samples :]
+                assert self._stream is not None
+                self._stream.send(partial(self._deliver, window, self._rest_time))
+                self._rest_time += round(1000 * self._samples / self._rate)
+
+    def _deliver(self, samples: Array, timestamp_ms: int) -> Callable[[], object]:
+        """Classify a window; return the call of the callback."""
+        result = self._run(lambda: [self._window(samples, timestamp_ms)])[0]
+        return lambda: self.options.result_callback(result, timestamp_ms)
+
+    def _window(self, samples: Array, timestamp_ms: int) -> ClassificationResult:
+        padded = np.zeros((self._samples, self._channels), np.float32)
+        padded[: len(samples)] = samples
+        outputs = self.network.run({0: padded.reshape(self._shape)})
+        return ClassificationResult(self._classifier.heads(outputs), timestamp_ms)
+
+    def _samples_of(self, audio: AudioData) -> Array:
+        """Samples [n, channels] at the network's rate.
+
+        Channels are averaged for a network of one (AudioToTensorCalculator).
+        """
+        if not isinstance(audio, AudioData):
+            raise TypeError(f"expected AudioData, found {type(audio).__name__}")
+        samples, rate = (
+            audio.buffer.reshape(audio.buffer_length, -1),
+            audio.audio_format.sample_rate,
+        )
+        if not rate:
+            raise ValueError("Must provide the audio sample rate in audio data.")
+        if self._channels == 1:
+            samples = samples.mean(1, keepdims=True)
+        elif samples.shape[1] != self._channels:
+            raise ValueError(
+                f"Audio input has {samples.shape[1]} channel(s) but the model requires "
+                f"{self._channels} channel(s)."
+            )
+        if rate == self._rate:
+            return samples
+        return np.stack([resampled(c, rate, self._rate) for c in samples.T], 1)
+
+    def _require(self, mode: AudioTaskRunningMode) -> None:
+        if self._is_closed:
+            raise ValueError(NOT_RUNNING)
+        names = {
+            AudioTaskRunningMode.AUDIO_CLIPS: "clips",
+            AudioTaskRunningMode.AUDIO_STREAM: "stream",
+        }
+        if self.options.running_mode != mode:
+            raise ValueError(
+                f"Task is not initialized with the audio {names[mode]} mode. Current running mode:"
+                f"audio {names[self.options.running_mode]} mode"
+            )
+
+    def close(self) -> None:
+        """Free the network, after the windows of a stream; a second call does nothing."""
+        if self._stream is not None:
+            self._stream.close()
+        super().close()
+
+
+REACH = 5.0
+"""Half of the resampling kernel's length, in samples of the lower rate."""
+CUTOFF = 0.9
+"""Its cutoff, in shares of the lower rate's Nyquist frequency."""
+BETA = 6.0
+"""The parameter of its Kaiser window."""
+
+
+def resampled(samples: Array, rate: float, target: float) -> Array:
+    """Samples [n] at another rate, by a windowed sinc (Smith, "Digital Audio Resampling",
+    ccrma.stanford.edu/~jos/resample), with the defaults of audio_dsp's QResampler.
+    """
+    reach = REACH * max(1.0, rate / target)
+    cutoff = CUTOFF * min(1.0, target / rate)
+    at = np.arange(int(np.ceil(len(samples) * target / rate))) * (rate / target)
+    first, margin = np.floor(at).astype(int), int(reach) + 1
+    padded = np.pad(samples.astype(np.float64), margin)
+    result, total = np.zeros(len(at)), np.zeros(len(at))
+    for tap in range(-margin + 1, margin + 1):
+        distance = first + tap - at
+        inside = np.sqrt(np.maximum(1 - (distance / reach) ** 2, 0))
+        weight = np.where(np.abs(distance) < reach, np.i0(BETA * inside), 0)
+        weight *= np.sinc(cutoff * distance)
+        result += padded[(first + tap + margin).clip(0, len(padded) - 1)] * weight
+        total += weight
+    return (result / total).astype(np.float32)

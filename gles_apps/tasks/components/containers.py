@@ -1,0 +1,347 @@
+"""Results of tasks; names and fields are MediaPipe's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gles_apps.vision import detection as vision
+from gles_apps.vision.classes import class_name
+from gles_apps.vision.drawing import Drawing, color_of
+from gles_apps.vision.regions import region_of_detection
+from gles_delegate.extension import Array, Size
+
+Row: TypeAlias = "dict[str, Any]"
+"""An object, a class or a person in a table, as JSON."""
+
+
+@dataclass
+class Category:
+    """A class and its score, 0 to 1."""
+
+    index: int | None = None
+    score: float | None = None
+    display_name: str | None = None
+    category_name: str | None = None
+
+
+def name_of(category: Category) -> str:
+    """The name of a class, or its number."""
+    named = category.display_name or category.category_name
+    return named or ("" if category.index is None else class_name((), category.index))
+
+
+def class_row(category: Category) -> Row:
+    """A class in a row of a result."""
+    return {"class": category.index, "label": name_of(category), "score": category.score}
+
+
+@dataclass
+class Classifications:
+    """The classes of one output of a classifier, best first."""
+
+    categories: list[Category]
+    head_index: int
+    head_name: str | None = None
+
+
+@dataclass
+class ClassificationResult:
+    """The classes of each output; the time is that of the frame or of the first sample."""
+
+    classifications: list[Classifications]
+    timestamp_ms: int | None = None
+
+    def draw(self, drawing: Drawing, count: int = 5) -> None:
+        """Draw bars for the best classes of the first output."""
+        best = self.classifications[0].categories[:count] if self.classifications else []
+        drawing.bars([name_of(each) for each in best], [each.score or 0.0 for each in best])
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each class of each output, best first: class, label and score."""
+        return [class_row(each) for head in self.classifications for each in head.categories]
+
+
+@dataclass
+class BoundingBox:
+    """A box in pixels of the picture."""
+
+    origin_x: int
+    origin_y: int
+    width: int
+    height: int
+
+
+@dataclass
+class NormalizedKeypoint:
+    """A point in shares of the picture's width and height."""
+
+    x: float | None = None
+    y: float | None = None
+    label: str | None = None
+    score: float | None = None
+
+
+@dataclass
+class Detection:
+    """An object in a picture.
+
+    Attributes:
+        bounding_box: Its box.
+        categories: Its classes, best first.
+        keypoints: Its points.
+        found: The same in shares of the picture, with the mask and the oriented box of a YOLO
+            network. Not MediaPipe's.
+    """
+
+    bounding_box: BoundingBox
+    categories: list[Category]
+    keypoints: list[NormalizedKeypoint] | None = None
+    found: vision.Detection | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass
+class DetectionResult:
+    """The objects in a picture, best first."""
+
+    detections: list[Detection]
+
+    def draw(self, drawing: Drawing) -> None:
+        """Draw masks, boxes with names and scores, and key points.
+
+        Without names, classes have their numbers, unless all are 0.
+        """
+        found = self._found()
+        drawing.masks(found)
+        best = [each.categories[0] for each in self.detections]
+        are_named = any(each.category_name or each.index for each in best)
+        for detection, category in zip(found, best, strict=True):
+            name = name_of(category) if are_named else ""
+            drawing.detection(detection, name, color_of(detection.class_index))
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each object: class, label, score, and positions in pixels of the picture.
+
+        Objects may have an oriented box, with its clockwise rotation in degrees, and key points.
+
+        Args:
+            size: Height and width of the picture.
+        """
+        rows = []
+        for found, detection in zip(self._found(), self.detections, strict=True):
+            row = class_row(detection.categories[0]) | {"class": found.class_index}
+            row["box"] = pixels(found.box, size)
+            if found.corners:
+                row["corners"] = pixels(found.corners, size)
+                row["rotation"] = round(region_of_detection(found, size).rotation, 1)
+            if found.key_points:
+                row["key_points"] = pixels(found.key_points, size)
+                row["key_point_scores"] = list(found.key_point_scores)
+            rows.append(row)
+        return rows
+
+    def _found(self) -> list[vision.Detection]:
+        found = [each.found for each in self.detections if each.found is not None]
+        if len(found) < len(self.detections):
+            raise ValueError("expected a result of a task, found a detection made by hand")
+        return found
+
+
+def pixels(shares: Any, size: Size) -> Any:
+    """Positions (x, y) of a picture, or boxes, in pixels of it, to a tenth."""
+    array = np.asarray(shares, np.float64)
+    height, width = size
+    at: Any = (array.reshape(-1, 2) * (width, height)).round(1).reshape(array.shape).tolist()
+    return at
+
+
+@dataclass
+class Embedding:
+    """A feature vector of an output: float64, or int8 in uint8 if it is quantized."""
+
+    embedding: Array
+    head_index: int | None = None
+    head_name: str | None = None
+
+
+@dataclass
+class EmbeddingResult:
+    """A feature vector for each output."""
+
+    embeddings: list[Embedding]
+    timestamp_ms: int | None = None
+
+
+@dataclass
+class Landmark:
+    """A point in meters, from the object's middle."""
+
+    x: float | None = None
+    y: float | None = None
+    z: float | None = None
+    visibility: float | None = None
+    presence: float | None = None
+    name: str | None = None
+
+
+@dataclass
+class NormalizedLandmark:
+    """A point in shares of the picture's width and height; z is in shares of its width."""
+
+    x: float | None = None
+    y: float | None = None
+    z: float | None = None
+    visibility: float | None = None
+    presence: float | None = None
+    name: str | None = None
+
+
+@dataclass
+class Rect:
+    """A rectangle in pixels."""
+
+    left: int
+    top: int
+    bottom: int
+    right: int
+
+
+@dataclass
+class RectF:
+    """A rectangle in shares of the picture, 0 to 1."""
+
+    left: float
+    top: float
+    bottom: float
+    right: float
+
+
+@dataclass
+class NormalizedRect:
+    """A rotated rectangle in shares of the picture; the rotation is in radians, clockwise."""
+
+    x_center: float
+    y_center: float
+    width: float
+    height: float
+    rotation: float | None = 0.0
+    rect_id: int | None = None
+
+
+def points_row(landmarks: Sequence[NormalizedLandmark], size: Size) -> Row:
+    """An object in a row of a result: x, y and z of its points, and their box, in pixels of a
+    picture of this height and width; z is in pixels of its width.
+    """
+    height, width = size
+    points = [((p.x or 0) * width, (p.y or 0) * height, (p.z or 0) * width) for p in landmarks]
+    flat = np.array(points)[:, :2]
+    box = np.concatenate([flat.min(0), flat.max(0)]).round(1).tolist()
+    return {"box": box, "points": np.round(points, 1).tolist()}
+
+
+@dataclass
+class LandmarksDetectionResult:
+    """Landmarks of an object and the region they were found in."""
+
+    landmarks: list[NormalizedLandmark] | None
+    categories: list[Category] | None
+    world_landmarks: list[Landmark] | None
+    rect: NormalizedRect
+
+
+@dataclass
+class AudioDataFormat:
+    """Channels and samples per second of audio."""
+
+    num_channels: int = 1
+    sample_rate: float | None = None
+
+
+class AudioData:
+    """Samples of audio, -1 to 1: float32 [samples, channels], or [samples] of mono arrays.
+
+    Args:
+        buffer_length: The number of samples.
+        audio_format: Their channels and rate.
+    """
+
+    def __init__(self, buffer_length: int, audio_format: AudioDataFormat | None = None) -> None:
+        self._format = audio_format or AudioDataFormat()
+        self._buffer: Array = np.zeros((buffer_length, self._format.num_channels), np.float32)
+
+    @classmethod
+    def create_from_array(cls, src: Any, sample_rate: float | None = None) -> AudioData:
+        """A copy of samples [n] or [n, channels]."""
+        samples = np.asarray(src, np.float32)
+        channels = 1 if samples.ndim == 1 else samples.shape[1]
+        data = cls(len(samples), AudioDataFormat(channels, sample_rate))
+        data.load_from_array(samples)
+        return data
+
+    def load_from_array(self, src: Array, offset: int = 0, size: int = -1) -> None:
+        """Append samples at the end; earlier ones move out at the front.
+
+        Args:
+            src: [n] or [n, channels].
+            offset: The first sample to take.
+            size: How many to take; below 0: all.
+
+        Raises:
+            ValueError: The number of channels is wrong, or there are too few samples.
+        """
+        channels = 1 if src.ndim == 1 else src.shape[1]
+        if channels != self._format.num_channels:
+            raise ValueError(
+                f"expected samples of {self._format.num_channels} channels, found {channels}"
+            )
+        count = len(src) if size < 0 else size
+        if offset + count > len(src):
+            raise ValueError(
+                f"expected samples {offset} to {offset + count}, found {len(src)} samples"
+            )
+        new = np.reshape(src[offset : offset + count], (count, channels))
+        length = len(self._buffer)
+        joined = np.concatenate([self._buffer, new.astype(np.float32)])
+        self._buffer = joined[len(joined) - length :]
+
+    def clear(self) -> None:
+        """Set all samples to 0."""
+        self._buffer = np.zeros_like(self._buffer)
+
+    @property
+    def audio_format(self) -> AudioDataFormat:
+        return self._format
+
+    @property
+    def buffer_length(self) -> int:
+        """The number of samples."""
+        return len(self._buffer)
+
+    @property
+    def buffer(self) -> Array:
+        """Float32 [samples, channels]."""
+        return self._buffer
+
+
+__all__ = [
+    "AudioData",
+    "AudioDataFormat",
+    "BoundingBox",
+    "Category",
+    "ClassificationResult",
+    "Classifications",
+    "Detection",
+    "DetectionResult",
+    "Embedding",
+    "EmbeddingResult",
+    "Landmark",
+    "LandmarksDetectionResult",
+    "NormalizedKeypoint",
+    "NormalizedLandmark",
+    "NormalizedRect",
+    "Rect",
+    "RectF",
+]

@@ -1,0 +1,254 @@
+"""Where tasks run: a thread with a context of OpenGL ES, the app's context, or LiteRT's CPU."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary, finalize
+
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.options import BaseOptions, Delegate
+from gles_delegate import (
+    ContextError,
+    DelegateError,
+    EglContext,
+    WrongContextError,
+    WrongThreadError,
+)
+from gles_delegate.extension import (
+    Array,
+    Closing,
+    GlThread,
+    GpuContext,
+    NotPickled,
+    PixelTexture,
+    in_any_case,
+    read_texture,
+    release_all,
+    texture_level,
+    wait_on_gpu,
+)
+
+T = TypeVar("T")
+log = logging.getLogger("gles_delegate")
+
+
+class Place(NotPickled):
+    """Runs functions of tasks, one at a time; tasks with the same context share a place.
+
+    Attributes:
+        context: The context for networks; None on the CPU.
+        is_apps: Functions run on the caller's thread, where the app's context is current.
+    """
+
+    def __init__(self, context: Any, delegate: Delegate) -> None:
+        self.context = context
+        self.is_apps = not isinstance(context, EglContext | None)
+        self._leases: set[object] = set()
+        self._lock = threading.RLock()
+        self._thread: GlThread | None = None
+        self._uploaded: weakref.ref[Image] | None = None
+        self._textures: dict[int, PixelTexture] = {}
+        if delegate != Delegate.CPU:
+            self._thread = GlThread(lambda: GpuContext(context), own=not self.is_apps)
+            self._thread.need_not_be_closed()
+            self.context = context or self._thread.gpu.egl
+
+    @property
+    def is_on_gpu(self) -> bool:
+        return self._thread is not None
+
+    @property
+    def name(self) -> str:
+        """The device."""
+        return "LiteRT's CPU" if self._thread is None else self._thread.gpu.driver.renderer
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function there, and wait for it.
+
+        Raises:
+            WrongThreadError, WrongContextError, ContextLostError: See `GpuDelegate`.
+            ContextError: In a fork of the process that made it.
+        """
+        if self._thread is not None and not self.is_apps:
+            return self._thread.run(function)
+        with self._lock:
+            return function() if self._thread is None else self._thread.run(function)
+
+    def fits(self, image: Image) -> bool:
+        """Whether its planes fit into textures; the CPU scales others."""
+        assert self._thread is not None
+        most = self._thread.gpu.limits.texture_size
+        return all(max(plane.shape[:2]) <= most for plane in image._planes)
+
+    def textures(self, image: Image) -> tuple[Any, ...]:
+        """A picture's planes as textures, inside `run`; arrays are uploaded once."""
+        assert self._thread is not None
+        gpu = self._thread.gpu
+        if image._textures is not None:
+            if image._fence is not None:
+                wait_on_gpu(gpu.gl, image._fence)
+            if image._size is None and not hasattr(image._textures[0], "size"):
+                level = texture_level(gpu, image._textures[0])
+                image._note_size(level.height, level.width)
+            return tuple(image._textures)
+        if self._uploaded is None or self._uploaded() is not image:
+            self._uploaded = None
+            with gpu.textures():
+                for i, plane in enumerate(image._planes):
+                    self._texture(gpu, i, plane.shape).write(plane)
+            self._uploaded = weakref.ref(image)
+        return tuple(self._textures[i].glo for i in range(len(image._planes)))
+
+    def _texture(self, gpu: GpuContext, i: int, shape: tuple[int, ...]) -> PixelTexture:
+        texture = self._textures.get(i)
+        if texture is None or texture.shape != shape:
+            self._textures[i] = PixelTexture(gpu.gl, shape)
+            if texture is not None:
+                texture.release()
+        return self._textures[i]
+
+    def new_texture(self, shape: tuple[int, ...]) -> PixelTexture:
+        """A texture of this height, width and number of channels, inside `run`."""
+        assert self._thread is not None
+        with self._thread.gpu.textures():
+            return PixelTexture(self._thread.gpu.gl, shape)
+
+    def read(self, texture: PixelTexture) -> Array:
+        """The pixels of such a texture of four channels, inside `run`."""
+        assert self._thread is not None
+        return read_texture(self._thread.gpu.gl, texture)
+
+    def enter(self, lease: object) -> None:
+        """Count a lease, by its identity."""
+        self._leases.add(lease)
+
+    def end(self, lease: object, free: Callable[[], None]) -> None:
+        """Call `free`, which frees what a lease owns, and close the place after the last one.
+
+        Nothing changes if it raises WrongThreadError or WrongContextError.
+        """
+        try:
+            free()
+        except (WrongThreadError, WrongContextError):
+            raise
+        except BaseException:
+            with suppress(DelegateError):
+                self._leave(lease)
+            raise
+        self._leave(lease)
+
+    def abandon(self, lease: object, owned: list[Callable[[], object]]) -> None:
+        """Schedule the end of a lease; the garbage collector may call this on any thread."""
+        if self._thread is None:
+            self._leases.discard(lease)
+            return
+        guard = self._thread.gpu.guard
+
+        def free() -> None:
+            with guard():
+                in_any_case(owned)
+
+        self._thread.later(lambda: self.end(lease, free))
+
+    def _leave(self, lease: object) -> None:
+        with _lock:
+            self._leases.discard(lease)
+            if self._leases:
+                return
+            for key in [key for key, each in _places.items() if each is self]:
+                del _places[key]
+        self.close()
+
+    def close(self) -> None:
+        """Free its textures, its thread, and its context unless it is the caller's."""
+        if self._thread is not None:
+            self._thread.close(lambda: release_all(self._textures.values()))
+
+
+class Lease(NotPickled, Closing):
+    """A task's use of a place, and what it owns there; copies of the task share it.
+
+    The place's thread closes one that is dropped.
+
+    Attributes:
+        place: The place.
+        is_closed: Whether its objects are freed.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.is_closed = False
+        self._closing = threading.RLock()
+        self._key, self._owned = object(), list[Callable[[], object]]()
+        place.enter(self._key)
+        self._dropped = finalize(self, place.abandon, self._key, self._owned)
+        self._dropped.atexit = False  # the end of the process frees everything
+
+    def own(self, free: Callable[[], object]) -> None:
+        """Have `free` called inside `Place.run` at the end."""
+        self._owned.append(free)
+
+    def close(self) -> None:
+        """Free what it owns, and then the place if it was the last. A second call does nothing.
+
+        Raises:
+            WrongThreadError, WrongContextError: See `GpuDelegate`; it stays open.
+            ContextError: In a fork of the process that made it.
+        """
+
+        def free() -> None:
+            self.is_closed = True
+            in_any_case(self._owned)
+
+        with self._closing:
+            if self.is_closed:
+                return
+            try:
+                self.place.end(self._key, partial(self.place.run, free))
+            except (WrongThreadError, WrongContextError):
+                raise
+            except BaseException:
+                self._end()
+                raise
+            self._end()
+
+    def _end(self) -> None:
+        self.is_closed = True
+        self._dropped.detach()
+
+
+def lease_place(options: BaseOptions) -> Lease:
+    """The use of a place for a task.
+
+    Raises:
+        ContextError: There is no usable context, and the delegate is GPU or a context is given.
+        WrongContextError: The app's context is not current.
+    """
+    delegate = Delegate(options.delegate or Delegate.DEFAULT)
+    context = None if delegate == Delegate.CPU else options.context
+    if not isinstance(context, EglContext | None):
+        return Lease(Place(context, delegate))
+    key = (os.getpid(), delegate == Delegate.CPU, id(context))
+    with _lock:
+        place = _places.get(key)
+        if place is None:
+            try:
+                place = Place(context, delegate)
+            except ContextError as error:
+                if context is not None or delegate == Delegate.GPU:
+                    raise
+                log.warning("tasks run on LiteRT's CPU: %s", error)
+                place = Place(None, Delegate.CPU)
+            _places[key] = place
+        return Lease(place)
+
+
+_lock = threading.Lock()
+_places: WeakValueDictionary[tuple[int, bool, int], Place] = WeakValueDictionary()

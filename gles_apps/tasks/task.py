@@ -1,0 +1,347 @@
+"""The base of tasks: running modes, live streams, and closing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.network import PictureNetwork
+from gles_apps.tasks.options import (
+    BaseOptions,
+    ImageProcessingOptions,
+    VisionTaskRunningMode,
+    validate_running_mode,
+)
+from gles_apps.tasks.place import lease_place
+from gles_apps.tasks.stream import Stream
+from gles_apps.vision.regions import Region
+from gles_delegate import DelegateError, DelegationReport, ImageTransform
+from gles_delegate.extension import Closing, Fit, Size, on_error
+
+R = TypeVar("R")
+Self = TypeVar("Self", bound="Task[Any]")
+
+MOST_MS = 2**63 / 1000
+"""The limit of timestamps: MediaPipe counts microseconds in 64 bits."""
+NOT_RUNNING = "Task runner is currently not running."
+MODES = {
+    VisionTaskRunningMode.IMAGE: "image",
+    VisionTaskRunningMode.VIDEO: "video",
+    VisionTaskRunningMode.LIVE_STREAM: "live stream",
+}
+
+
+class ImageTypeError(TypeError, AttributeError):
+    """An argument is not a task's Image."""
+
+
+@dataclass(frozen=True)
+class TaskReport:
+    """Where a task runs.
+
+    Attributes:
+        device: The GPU's name, or LiteRT's CPU.
+        networks: The report of each network, by its file's name; None on the CPU.
+
+    Examples:
+        >>> path = "face_detection_short_range.tflite"
+        >>> with mp.tasks.vision.FaceDetector.create_from_model_path(path) as detector:
+        ...     report = detector.report
+        >>> [network.fully_delegated for network in report.networks.values()]
+        [True]
+    """
+
+    device: str
+    networks: Mapping[str, DelegationReport | None]
+
+    def __str__(self) -> str:
+        lines = [f"on {self.device}"]
+        lines += [f"{name}: {report.summary}" for name, report in self.networks.items() if report]
+        return "\n".join(lines)
+
+
+class Task(Closing, Generic[R]):
+    """Base of tasks: they own networks at a place, and answer pictures or sounds.
+
+    Calls of closed tasks raise ValueError. Copies of a task share its networks. A task that is
+    dropped is closed.
+
+    Attributes:
+        options: As given.
+        report: Where the networks run.
+    """
+
+    def __init__(self, options: Any) -> None:
+        base = options.base_options
+        if not isinstance(base, BaseOptions):
+            raise TypeError(f"expected BaseOptions, found {type(base).__name__}")
+        self.options = options
+        self.assets = Assets(base)
+        self._networks: list[PictureNetwork] = []
+        self._last_timestamp: int | None = None
+        self._lease = lease_place(base)
+        self._place = self._lease.place
+        with on_error(self.close):
+            self._place.run(self._load)
+        self.report = TaskReport(
+            self._place.name, {network.name: network.report for network in self._networks}
+        )
+
+    @classmethod
+    def create_from_model_path(cls: type[Self], model_path: Any) -> Self:
+        """A task for single pictures or sounds, with default options; see `BaseOptions`."""
+        return cls(cls._default_options(BaseOptions(model_asset_path=model_path)))
+
+    @classmethod
+    def create_from_options(cls: type[Self], options: Any) -> Self:
+        """A task.
+
+        Raises:
+            FileNotFoundError: A file is missing.
+            ModelError: A model is damaged, or not of the kind that the task needs (also a
+                ValueError).
+            ValueError: Options contradict each other.
+            ContextError: There is no usable OpenGL ES context.
+        """
+        return cls(options)
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> Any:
+        raise NotImplementedError
+
+    def _load(self) -> None:
+        """Make the networks, by `_network`."""
+        raise NotImplementedError
+
+    @property
+    def network(self) -> PictureNetwork:
+        """The only network, or a bundle's first."""
+        return self._networks[0]
+
+    def _network(self, name: str | None = None) -> PictureNetwork:
+        """The network of a file of the bundle; None: the only one."""
+        model = self.assets.model() if name is None else self.assets.member(name)
+        network = PictureNetwork(model, name or "model", self._place, self.options.base_options)
+        self._networks.append(network)
+        self._lease.own(network.close)
+        return network
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._lease.is_closed
+
+    def _run(self, function: Callable[[], R]) -> R:
+        if self._is_closed:
+            raise ValueError(NOT_RUNNING)
+
+        def run() -> R:
+            if self._is_closed:  # since it was queued
+                raise ValueError(NOT_RUNNING)
+            return function()
+
+        try:
+            return self._place.run(run)
+        except DelegateError:
+            if self._is_closed:  # with its place, before `run`
+                raise ValueError(NOT_RUNNING) from None
+            raise
+
+    def _advance(self, timestamp_ms: int) -> None:
+        """Accept the time of a frame."""
+        if not abs(timestamp_ms) < MOST_MS:
+            raise ValueError(f"expected a time in ms, a finite number, found {timestamp_ms}")
+        if self._last_timestamp is not None and timestamp_ms <= self._last_timestamp:
+            raise ValueError("Input timestamp must be monotonically increasing.")
+        self._last_timestamp = timestamp_ms
+
+    def close(self) -> None:
+        """Free the networks. A second call does nothing, on any thread.
+
+        Raises:
+            WrongThreadError, WrongContextError: See `GpuDelegate`; it stays open.
+        """
+        self._lease.close()
+
+
+class VisionTask(Task[R]):
+    """Base of tasks on pictures.
+
+    In the live stream's mode, a thread of the task calls ``result_callback(result, image,
+    timestamp_ms)`` in the order of the frames. A frame that waits while a newer one arrives is
+    dropped. Errors of the callback are logged.
+    """
+
+    allows_region = False
+    """Whether `ImageProcessingOptions.region_of_interest` is supported."""
+
+    def __init__(self, options: Any) -> None:
+        validate_running_mode(options.running_mode, options.result_callback)
+        self._stream: Stream | None = None
+        super().__init__(options)
+        if options.running_mode == VisionTaskRunningMode.LIVE_STREAM:
+            with on_error(self.close):
+                if self._place.is_apps:
+                    raise ValueError(
+                        "expected BaseOptions.context None or an EglContext for a live stream, "
+                        "found the app's context: its thread must make the calls"
+                    )
+                self._stream = Stream(newest_only=True)
+                self._lease.own(self._stream.end)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether pictures follow each other."""
+        return bool(self.options.running_mode != VisionTaskRunningMode.IMAGE)
+
+    def _sampling(self, region: Region, like: ImageTransform, fit: Fit) -> ImageTransform:
+        """The transform from a region to a network, as MediaPipe's ImageToTensorCalculator on the
+        CPU (image_to_tensor_converter_opencv.cc) unless `BaseOptions.antialias` is set.
+
+        Args:
+            region: In pixels of the picture.
+            like: Gives channels, mean and std.
+            fit: "letterbox" if the graph sets keep_aspect_ratio, and then BORDER_ZERO, too.
+                Otherwise the picture's edge is replicated.
+        """
+        placed, antialias = region.transform, self.options.base_options.antialias
+        return replace(
+            like,
+            roi=placed.roi,
+            rotation=placed.rotation,
+            fit=fit,
+            matrix=None,
+            antialias=antialias,
+            opencv=not antialias,
+            border="padding" if fit == "letterbox" else "replicate",
+        )
+
+    def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> R:
+        """The result for a picture, inside `Place.run`.
+
+        Args:
+            region: The part to see, in pixels, without letterbox.
+            timestamp_ms: None for single pictures.
+        """
+        raise NotImplementedError
+
+    def _image(self, image: Image, options: ImageProcessingOptions | None) -> R:
+        self._require(VisionTaskRunningMode.IMAGE)
+        return self._answer(image, None, options)
+
+    def _frame(self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None) -> R:
+        self._require(VisionTaskRunningMode.VIDEO)
+        self._check(image, options)
+        self._advance(timestamp_ms)
+        return self._answer(image, timestamp_ms, options)
+
+    def process(self, image: Image) -> R:
+        """The result for a picture, by any kind of task.
+
+        Raises:
+            ValueError: As `Detects.detect`.
+        """
+        return self._image(image, None)
+
+    def check(self) -> None:
+        """Raise ContextLostError if the context is lost, ValueError if the task is closed."""
+        self._place.run(self.network.check)
+
+    def process_frame(self, image: Image, timestamp_ms: int) -> R:
+        """The result for a frame of a video, by any kind of task.
+
+        Raises:
+            ValueError: As `Detects.detect_for_video`.
+        """
+        return self._frame(image, timestamp_ms, None)
+
+    def _send(
+        self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None
+    ) -> None:
+        self._require(VisionTaskRunningMode.LIVE_STREAM)
+        self._check(image, options)
+        self._advance(timestamp_ms)
+        if self._stream is None or self._is_closed:
+            raise ValueError(NOT_RUNNING)
+        self._stream.send(partial(self._deliver, image, timestamp_ms, options))
+
+    def _deliver(
+        self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None
+    ) -> Callable[[], object]:
+        """Answer a frame; return the call of the callback."""
+        result = self._answer(image, timestamp_ms, options)
+        return lambda: self.options.result_callback(result, image, timestamp_ms)
+
+    def _require(self, mode: VisionTaskRunningMode) -> None:
+        if self._is_closed:
+            raise ValueError(NOT_RUNNING)
+        if self.options.running_mode != mode:
+            raise ValueError(
+                f"Task is not initialized with the {MODES[mode]} mode. Current running mode:"
+                f"{MODES[self.options.running_mode]} mode"
+            )
+
+    def _check(self, image: Image, options: ImageProcessingOptions | None) -> None:
+        if not isinstance(image, Image):
+            raise ImageTypeError(
+                f"expected an Image, found {type(image).__name__}: make one with "
+                "Image(ImageFormat.SRGB, array)"
+            )
+        if image.uses_gpu() and not self._place.is_on_gpu:
+            raise ValueError("expected an array, found a texture: Delegate.CPU has no GPU to read")
+        if options is None:
+            return
+        if options.rotation_degrees % 90:
+            raise ValueError("Expected rotation to be a multiple of 90°.")
+        region = options.region_of_interest
+        if region is None:
+            return
+        if not self.allows_region:
+            raise ValueError("This task doesn't support region-of-interest.")
+        if region.left >= region.right or region.top >= region.bottom:
+            raise ValueError("Expected RectF with left < right and top < bottom.")
+        if min(region.left, region.top) < 0 or max(region.right, region.bottom) > 1:
+            raise ValueError("Expected RectF values to be in [0,1].")
+
+    def _answer(
+        self, image: Image, timestamp_ms: int | None, options: ImageProcessingOptions | None
+    ) -> R:
+        self._check(image, options)
+
+        def process() -> R:
+            if self._place.is_on_gpu and self._place.fits(image):
+                self._place.textures(image)
+            return self._process(image, seen_region(image.size, options), timestamp_ms)
+
+        return self._run(process)
+
+    def close(self) -> None:
+        """Free the networks, after the frames and callbacks of a live stream.
+
+        A second call does nothing.
+        """
+        if self._stream is not None:
+            self._stream.close()
+        super().close()
+
+
+def seen_region(picture: Size, options: ImageProcessingOptions | None) -> Region:
+    """The region of interest and its rotation (ConvertToNormalizedRect in MediaPipe's
+    base_vision_task_api.h). A quarter turn swaps its sides, so that the turned region is upright.
+    """
+    height, width = picture
+    region = options.region_of_interest if options is not None else None
+    left, top, right, bottom = (
+        (0.0, 0.0, 1.0, 1.0)
+        if region is None
+        else (region.left, region.top, region.right, region.bottom)
+    )
+    sides = ((right - left) * width, (bottom - top) * height)
+    center = ((left + right) / 2 * width, (top + bottom) / 2 * height)
+    degrees = options.rotation_degrees if options is not None else 0
+    if degrees % 180:
+        sides = sides[::-1]
+    return Region(center, *sides, -float(degrees))

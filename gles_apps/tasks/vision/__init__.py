@@ -1,0 +1,106 @@
+"""Tasks on pictures."""
+
+from typing import NoReturn
+
+from gles_apps.tasks.missing import missing
+from gles_apps.tasks.options import ImageProcessingOptions
+from gles_apps.tasks.options import VisionTaskRunningMode as RunningMode
+from gles_apps.tasks.vision import drawing_styles, drawing_utils
+from gles_apps.tasks.vision.face_detector import (
+    FaceDetector,
+    FaceDetectorOptions,
+    FaceDetectorResult,
+)
+from gles_apps.tasks.vision.face_landmarker import (
+    Blendshapes,
+    FaceLandmarker,
+    FaceLandmarkerOptions,
+    FaceLandmarkerResult,
+    FaceLandmarksConnections,
+)
+from gles_apps.tasks.vision.hand_landmarker import (
+    HandLandmark,
+    HandLandmarker,
+    HandLandmarkerOptions,
+    HandLandmarkerResult,
+    HandLandmarksConnections,
+)
+from gles_apps.tasks.vision.image_classifier import (
+    ImageClassifier,
+    ImageClassifierOptions,
+    ImageClassifierResult,
+)
+from gles_apps.tasks.vision.image_embedder import (
+    ImageEmbedder,
+    ImageEmbedderOptions,
+    ImageEmbedderResult,
+)
+from gles_apps.tasks.vision.image_segmenter import (
+    ImageSegmenter,
+    ImageSegmenterOptions,
+    ImageSegmenterResult,
+)
+from gles_apps.tasks.vision.object_detector import (
+    ObjectDetector,
+    ObjectDetectorOptions,
+    ObjectDetectorResult,
+)
+from gles_apps.tasks.vision.opening import TaskSettings, open_task
+from gles_apps.tasks.vision.pose_estimator import (
+    PoseEstimator,
+    PoseEstimatorOptions,
+    PoseEstimatorResult,
+)
+from gles_apps.tasks.vision.pose_landmarker import (
+    PoseLandmark,
+    PoseLandmarker,
+    PoseLandmarkerOptions,
+    PoseLandmarkerResult,
+    PoseLandmarksConnections,
+)
+
+__all__ = [
+    "Blendshapes",
+    "FaceDetector",
+    "FaceDetectorOptions",
+    "FaceDetectorResult",
+    "FaceLandmarker",
+    "FaceLandmarkerOptions",
+    "FaceLandmarkerResult",
+    "FaceLandmarksConnections",
+    "HandLandmark",
+    "HandLandmarker",
+    "HandLandmarkerOptions",
+    "HandLandmarkerResult",
+    "HandLandmarksConnections",
+    "ImageClassifier",
+    "ImageClassifierOptions",
+    "ImageClassifierResult",
+    "ImageEmbedder",
+    "ImageEmbedderOptions",
+    "ImageEmbedderResult",
+    "ImageProcessingOptions",
+    "ImageSegmenter",
+    "ImageSegmenterOptions",
+    "ImageSegmenterResult",
+    "ObjectDetector",
+    "ObjectDetectorOptions",
+    "ObjectDetectorResult",
+    "PoseEstimator",
+    "PoseEstimatorOptions",
+    "PoseEstimatorResult",
+    "PoseLandmark",
+    "PoseLandmarker",
+    "PoseLandmarkerOptions",
+    "PoseLandmarkerResult",
+    "PoseLandmarksConnections",
+    "RunningMode",
+    "TaskSettings",
+    "drawing_styles",
+    "drawing_utils",
+    "open_task",
+]
+
+
+def __getattr__(name: str) -> NoReturn:
+    missing(__name__, name)

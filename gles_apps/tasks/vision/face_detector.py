@@ -1,0 +1,62 @@
+"""FaceDetector: boxes and six key points of faces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gles_apps.tasks.components.containers import DetectionResult
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.vision.detections import detection_result
+from gles_apps.tasks.vision.finding import Finder
+from gles_apps.tasks.vision.methods import Detects
+from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
+from gles_apps.vision.regions import Region
+
+FaceDetectorResult = DetectionResult
+
+
+@dataclass
+class FaceDetectorOptions:
+    """Options of `FaceDetector`.
+
+    Attributes:
+        base_options: The model: MediaPipe's face_detection_short_range, _front or _full_range.
+        running_mode: Single pictures, a video or a live stream.
+        min_detection_confidence: The least score.
+        min_suppression_threshold: The most that boxes of different faces overlap.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    min_detection_confidence: float = 0.5
+    min_suppression_threshold: float = 0.3
+    result_callback: Callable[[DetectionResult, Image, int], None] | None = None
+
+
+class FaceDetector(Detects[DetectionResult]):
+    """Finds faces; points: right eye, left eye, nose, mouth, right ear, left ear.
+
+    Examples:
+        >>> path = "face_detection_short_range.tflite"
+        >>> with mp.tasks.vision.FaceDetector.create_from_model_path(path) as detector:
+        ...     (face,) = detector.detect(mp.Image.create_from_file("face.jpg")).detections
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> FaceDetectorOptions:
+        return FaceDetectorOptions(base)
+
+    def _load(self) -> None:
+        self._finder = Finder(
+            self._network(),
+            (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE),
+            self.options.min_detection_confidence,
+            self.options.min_suppression_threshold,
+        )
+
+    def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
+        transform = self._sampling(region, self._finder.transform, "letterbox")
+        return detection_result(self._finder(image, transform), image)

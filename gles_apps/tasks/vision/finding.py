@@ -1,0 +1,189 @@
+"""A detector and a landmark network, as tasks use them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from gles_apps.tasks.components import containers
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.network import PictureNetwork
+from gles_apps.tasks.task import VisionTask
+from gles_apps.tasks.vision.methods import Detects
+from gles_apps.vision.detection import Detection, Detector
+from gles_apps.vision.detectors import find_detector, read_detections
+from gles_apps.vision.landmarks import Landmarks, TrackedNetwork
+from gles_apps.vision.regions import Region
+from gles_apps.vision.tracking import Smoothing, Tracker
+from gles_delegate import ImageTransform, ModelError, TensorMetadata
+from gles_delegate.extension import Size
+
+R = TypeVar("R")
+
+
+class Finder:
+    """One of MediaPipe's detectors.
+
+    Args:
+        network: The detector.
+        presets: Which ones fit the task.
+        threshold: The least score.
+        overlap: The most that different objects overlap.
+
+    Attributes:
+        transform: Gives the input's mean and std.
+
+    Raises:
+        ModelError: The network is none of them.
+    """
+
+    def __init__(
+        self, network: PictureNetwork, presets: Sequence[Detector], threshold: float, overlap: float
+    ) -> None:
+        found = None
+        if len(network.outputs) == 2:
+            with suppress(ValueError):
+                found = find_detector(network.inputs[0]["shape"].tolist(), network.shapes)
+        if not isinstance(found, Detector) or found not in presets:
+            raise ModelError(
+                f"expected {network.name} to be a detector of inputs "
+                f"{' or '.join(str([1, *p.anchors.size, 3]) for p in presets)} with boxes and "
+                f"{presets[0].key_points} key points, found inputs and outputs "
+                f"{network.inputs[0]['shape'].tolist()} and {network.shapes}"
+            )
+        self._network = network
+        self._preset = replace(found, threshold=threshold, overlap=overlap)
+        mean, std = normalization(network.metadata.inputs[0], found.mean, found.std)
+        self.transform = ImageTransform(mean=mean, std=std)
+
+    def __call__(self, image: Image, transform: ImageTransform) -> list[Detection]:
+        """Detections in shares of the picture, best first; see `transform`."""
+        outputs = self._network(image, transform)
+        return [
+            detection.to_picture(transform, image.size, self._network.size)
+            for detection in read_detections(outputs, self._preset)
+        ]
+
+
+def has_outputs(network: PictureNetwork, *choices: Sequence[int]) -> bool:
+    """Whether the first outputs have the numbers of elements in one of the choices."""
+    sizes = [int(np.prod(shape)) for shape in network.shapes]
+    return any(sizes[: len(choice)] == list(choice) for choice in choices)
+
+
+def normalization(metadata: TensorMetadata, mean: float, std: float) -> tuple[float, float]:
+    """Mean and standard deviation in the metadata, or else the given ones."""
+    if len(metadata.mean) == len(metadata.std) == 1:
+        return metadata.mean[0], metadata.std[0]
+    return mean, std
+
+
+class Landmarker(Detects[R]):
+    """Base of tasks that find objects, and follow them by their landmarks in streams."""
+
+    smooths = True
+    """Whether points are smoothed in the stream of a single object."""
+
+    def _follow(
+        self, finder: Finder, network: PictureNetwork, kind: TrackedNetwork, limits: Tracker
+    ) -> None:
+        """Set the two networks up; `limits` has the options of the tracker."""
+        self._finder, self._landmarks, self._kind = finder, network, kind
+        mean, std = normalization(network.metadata.inputs[network.picture], 0.0, 255.0)
+        self._like = ImageTransform(mean=mean, std=std)
+        if network.size[0] != network.size[1]:
+            raise ModelError(f"expected {network.name} to see a square, found {network.size}")
+        smoothing = None
+        if self.is_stream and self.smooths and limits.most == 1:
+            rigid = self.options.rigid_smoothing
+            smoothing = Smoothing() if rigid else Smoothing.by_coordinate()
+        overlap = limits.overlap if self.is_stream else math.inf
+        self._tracker = replace(limits, overlap=overlap, smoothing=smoothing)
+        self._latest: int | None = None
+
+    def _seen(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> list[tuple[Landmarks, ImageTransform]]:
+        """Landmarks in pixels of the picture, and the transform that they come from."""
+        tracker = self._tracker
+        detections = []
+        if tracker.needs_detector:
+            whole = self._sampling(region, self._finder.transform, "letterbox")
+            detections = self._finder(image, whole)
+        tracker = tracker.with_detections(detections, image.size)
+        results, transforms = {}, {}
+        for track in tracker.objects:
+            transform = self._sampling(track.region, self._like, "stretch")
+            outputs = self._landmarks(image, transform)
+            landmarks = self._kind.read(outputs)
+            mapped = landmarks.to_picture(transform, image.size, self._landmarks.size)
+            mapped.points[:, 2] *= self._depth(track.region, image.size)
+            results[track.number] = mapped
+            transforms[track.number] = transform
+        tracker = tracker.with_landmarks(list(results.values()), self._seconds(timestamp_ms))
+        if self.is_stream:
+            self._tracker, self._latest = tracker, timestamp_ms
+        return [
+            (track.landmarks, transforms[track.number])
+            for track in tracker.objects
+            if track.landmarks is not None
+        ]
+
+    def _depth(self, region: Region, picture: Size) -> float:
+        """The factor of depths that are on the scale of x."""
+        return 1.0
+
+    def _seconds(self, timestamp_ms: int | None) -> float:
+        """Time since the previous frame. After the time 0, MediaPipe's one-euro filter assumes 30
+        frames per second (one_euro_filter.cc).
+        """
+        if not self._latest or timestamp_ms is None:
+            return 1 / 30
+        return (timestamp_ms - self._latest) / 1000
+
+
+def normalized(landmarks: Landmarks, image: Image) -> list[containers.NormalizedLandmark]:
+    """Points in shares of the picture."""
+    height, width = image.size
+    seen = _probabilities(landmarks)
+    return [
+        containers.NormalizedLandmark(x / width, y / height, z / width, *seen[i])
+        for i, (x, y, z) in enumerate(landmarks.points.tolist())
+    ]
+
+
+def in_meters(landmarks: Landmarks) -> list[containers.Landmark]:
+    """World points."""
+    assert landmarks.world is not None
+    seen = _probabilities(landmarks)
+    return [
+        containers.Landmark(x, y, z, *seen[i])
+        for i, (x, y, z) in enumerate(landmarks.world.tolist())
+    ]
+
+
+def _probabilities(landmarks: Landmarks) -> list[tuple[float | None, float | None]]:
+    """Visibility and presence of each point."""
+    count = len(landmarks.points)
+    visible, in_view = landmarks.visibility, landmarks.in_view
+    pairs = (
+        [None] * count if visible is None else visible.tolist(),
+        [None] * count if in_view is None else in_view.tolist(),
+    )
+    return list(zip(*pairs, strict=True))
+
+
+__all__ = [
+    "Finder",
+    "Landmarker",
+    "VisionTask",
+    "has_outputs",
+    "in_meters",
+    "normalization",
+    "normalized",
+]

@@ -1,0 +1,178 @@
+"""HandLandmarker: 21 points of hands, and which hand it is."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gles_apps.tasks.components.containers import (
+    Category,
+    Landmark,
+    NormalizedLandmark,
+    Row,
+    points_row,
+)
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.vision.connections import (
+    HandLandmarksConnections as HandLandmarksConnections,
+)
+from gles_apps.tasks.vision.drawing_utils import draw_points
+from gles_apps.tasks.vision.face_landmarker import at_least_one
+from gles_apps.tasks.vision.finding import (
+    Finder,
+    Landmarker,
+    has_outputs,
+    in_meters,
+    normalized,
+)
+from gles_apps.vision.detection import PALM_DETECTOR
+from gles_apps.vision.drawing import Drawing
+from gles_apps.vision.landmarks import HAND
+from gles_apps.vision.regions import Region
+from gles_apps.vision.skeletons import HAND_EDGES
+from gles_apps.vision.tracking import Tracker
+from gles_delegate import ModelError
+from gles_delegate.extension import Size
+
+COLORS = {"Left": (255, 140, 60), "Right": (60, 220, 140)}
+
+
+class HandLandmark(enum.IntEnum):
+    """The points of a hand."""
+
+    WRIST = 0
+    THUMB_CMC = 1
+    THUMB_MCP = 2
+    THUMB_IP = 3
+    THUMB_TIP = 4
+    INDEX_FINGER_MCP = 5
+    INDEX_FINGER_PIP = 6
+    INDEX_FINGER_DIP = 7
+    INDEX_FINGER_TIP = 8
+    MIDDLE_FINGER_MCP = 9
+    MIDDLE_FINGER_PIP = 10
+    MIDDLE_FINGER_DIP = 11
+    MIDDLE_FINGER_TIP = 12
+    RING_FINGER_MCP = 13
+    RING_FINGER_PIP = 14
+    RING_FINGER_DIP = 15
+    RING_FINGER_TIP = 16
+    PINKY_MCP = 17
+    PINKY_PIP = 18
+    PINKY_DIP = 19
+    PINKY_TIP = 20
+
+
+@dataclass
+class HandLandmarkerResult:
+    """Hands in a picture.
+
+    Attributes:
+        handedness: "Left" or "Right" for each hand, if the picture is mirrored.
+        hand_landmarks: 21 points of each hand; see `HandLandmark`.
+        hand_world_landmarks: The same in meters.
+    """
+
+    handedness: list[list[Category]]
+    hand_landmarks: list[list[NormalizedLandmark]]
+    hand_world_landmarks: list[list[Landmark]]
+
+    def draw(self, drawing: Drawing) -> None:
+        """Draw the fingers, and the side at the wrist."""
+        for hand, sides in zip(self.hand_landmarks, self.handedness, strict=True):
+            side = sides[0].category_name or ""
+            color = COLORS.get(side, (255, 255, 255))
+            draw_points(drawing, hand, HAND_EDGES, points=(255, 255, 255), lines=color)
+            at = (hand[0].x or 0.0) * drawing.size[1], (hand[0].y or 0.0) * drawing.size[0]
+            drawing.label(at, side, color)
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each hand, in pixels of a picture of this height and width."""
+        return [
+            points_row(hand, size) | {"side": side.category_name, "score": side.score}
+            for hand, (side, *_) in zip(self.hand_landmarks, self.handedness, strict=True)
+        ]
+
+
+@dataclass
+class HandLandmarkerOptions:
+    """Options of `HandLandmarker`.
+
+    Attributes:
+        base_options: The bundle: hand_landmarker.task.
+        running_mode: Single pictures, a video or a live stream.
+        num_hands: The most hands.
+        min_hand_detection_confidence: The least score of a detection.
+        min_hand_presence_confidence: A hand is lost if its presence is not higher.
+        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
+            (intersection over union) is that hand.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    num_hands: int = 1
+    min_hand_detection_confidence: float = 0.5
+    min_hand_presence_confidence: float = 0.5
+    min_tracking_confidence: float = 0.5
+    result_callback: Callable[[HandLandmarkerResult, Image, int], None] | None = None
+
+
+class HandLandmarker(Landmarker[HandLandmarkerResult]):
+    """Finds hands and their points. They are not smoothed, as in MediaPipe.
+
+    Examples:
+        >>> path = "hand_landmarker.task"
+        >>> with mp.tasks.vision.HandLandmarker.create_from_model_path(path) as landmarker:
+        ...     result = landmarker.detect(picture)
+        >>> len(result.hand_landmarks) == len(result.handedness)
+        True
+    """
+
+    smooths = False
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> HandLandmarkerOptions:
+        return HandLandmarkerOptions(base)
+
+    def _load(self) -> None:
+        options: HandLandmarkerOptions = self.options
+        most = at_least_one("num_hands", options.num_hands)
+        finder = Finder(
+            self._network("hand_detector.tflite"),
+            (PALM_DETECTOR,),
+            options.min_hand_detection_confidence,
+            0.3,
+        )
+        hand = self._network("hand_landmarks_detector.tflite")
+        if not has_outputs(hand, (63, 1, 1, 63)):
+            raise ModelError(
+                f"expected {hand.name} to be a network of 21 points of a hand, found outputs "
+                f"{hand.shapes}"
+            )
+        limits = Tracker(
+            HAND,
+            most=most,
+            overlap=options.min_tracking_confidence,
+            presence=options.min_hand_presence_confidence,
+        )
+        self._follow(finder, hand, HAND, limits)
+
+    def _process(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> HandLandmarkerResult:
+        hands = [hand for hand, _ in self._seen(image, region, timestamp_ms)]
+        return HandLandmarkerResult(
+            [[_side(hand.right_hand or 0.0)] for hand in hands],
+            [normalized(hand, image) for hand in hands],
+            [in_meters(hand) for hand in hands],
+        )
+
+
+def _side(right: float) -> Category:
+    """The likelier hand; "Right" is index 0 (hand_landmarks_detector_graph.cc)."""
+    if right >= 0.5:
+        return Category(0, right, "Right", "Right")
+    return Category(1, 1 - right, "Left", "Left")

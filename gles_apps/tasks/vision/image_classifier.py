@@ -1,0 +1,75 @@
+"""ImageClassifier: classes of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gles_apps.tasks.classes import Classifier
+from gles_apps.tasks.components.containers import ClassificationResult
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.vision.methods import Classifies
+from gles_apps.vision.regions import Region
+from gles_delegate.extension import Fit
+
+ImageClassifierResult = ClassificationResult
+
+
+@dataclass
+class ImageClassifierOptions:
+    """Options of `ImageClassifier`; see `components.processors.ClassifierOptions` for classes.
+
+    Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+        labels: Class names; None: those in the metadata. Not MediaPipe's.
+        probabilities: The scores of an output that are outside 0 to 1 become their softmax. Not
+            MediaPipe's.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    display_names_locale: str | None = None
+    max_results: int | None = None
+    score_threshold: float | None = None
+    category_allowlist: Sequence[str] | None = None
+    category_denylist: Sequence[str] | None = None
+    result_callback: Callable[[ClassificationResult, Image, int], None] | None = None
+    labels: Sequence[str] | None = None
+    probabilities: bool = False
+
+
+class ImageClassifier(Classifies[ClassificationResult]):
+    """Classifies pictures, or regions of them, by a model with TFLite Metadata or Ultralytics'.
+
+    Ultralytics' classifiers see the middle of a picture, other networks all of it.
+
+    Examples:
+        >>> path = "model.tflite"
+        >>> with mp.tasks.vision.ImageClassifier.create_from_model_path(path) as classifier:
+        ...     result = classifier.classify(picture)
+        >>> best = result.classifications[0].categories[0]
+        >>> best.category_name, best.score > 0
+        ('class ...', True)
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> ImageClassifierOptions:
+        return ImageClassifierOptions(base)
+
+    def _load(self) -> None:
+        network = self._network()
+        network.require_normalization()
+        options: ImageClassifierOptions = self.options
+        outputs, is_softmax = network.metadata.outputs, options.probabilities
+        self._classifier = Classifier(network.shapes, outputs, options, options.labels, is_softmax)
+
+    def _process(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> ClassificationResult:
+        network = self.network
+        fit: Fit = "crop" if network.metadata.outputs[0].task == "classify" else "stretch"
+        outputs = network(image, self._sampling(region, network.transform, fit))
+        return ClassificationResult(self._classifier.heads(outputs), timestamp_ms or 0)

@@ -1,0 +1,239 @@
+"""Which task a model is for, and a task with what apps and commands choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.task import VisionTask
+from gles_apps.tasks.vision.bundles import landmarker_kind, make_landmarker
+from gles_apps.tasks.vision.image_classifier import ImageClassifier, ImageClassifierOptions
+from gles_apps.tasks.vision.image_segmenter import ImageSegmenter, ImageSegmenterOptions
+from gles_apps.tasks.vision.object_detector import ObjectDetector, ObjectDetectorOptions
+from gles_apps.tasks.vision.pose_estimator import PoseEstimator, PoseEstimatorOptions
+from gles_apps.vision.classes import TASKS
+from gles_apps.vision.detectors import find_detector, has_postprocessing
+from gles_apps.vision.yolo import find_yolo
+from gles_delegate import Metadata
+from gles_delegate.extension import Graph, Tensor, channels_last, read_metadata
+
+NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
+"""Tasks by the model names that TensorFlow Lite's metadata writers use."""
+
+USUAL_THRESHOLD = 0.5
+"""The least score of a detection where the model does not say one."""
+
+
+@dataclass(frozen=True)
+class TaskSettings:
+    """Choices of apps and commands for a task; None: the usual.
+
+    Attributes:
+        task: One of `TASKS`; None: `find_task` decides.
+        kind: The kind of a YOLO network; see `vision.find_detector`.
+        labels: Class names; None: those in the metadata.
+        threshold: The least score of a class, of an object or of a person's point. Without it,
+            detectors use the model's own, or 0.5, and classifiers none.
+        top: The most classes or objects.
+
+    Raises:
+        ValueError: The task is unknown, or does not suit the kind.
+
+    Examples:
+        >>> settings = mp.tasks.vision.TaskSettings("detect", labels=["cat", "dog"], threshold=0.3)
+    """
+
+    task: str | None = None
+    kind: str | None = None
+    labels: Sequence[str] | None = None
+    threshold: float | None = None
+    top: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.task not in (None, *TASKS):
+            raise ValueError(f"expected a task, one of {', '.join(TASKS)}, found {self.task!r}")
+        if self.kind is not None and self.task not in (None, "detect"):
+            raise ValueError(
+                f"expected the task 'detect' for the kind {self.kind!r}, found {self.task!r}"
+            )
+
+
+def task_of(base: BaseOptions, settings: TaskSettings) -> str | None:
+    """The kind of a landmarker's bundle, or one of `TASKS` for a network; None: its outputs show
+    none.
+
+    Args:
+        base: Has the model.
+        settings: May name the task.
+
+    Raises:
+        ValueError: A bundle does not suit the settings, or the outputs suit several kinds of YOLO
+            networks.
+        ModelError: The model is damaged (also a ValueError).
+    """
+    bundled = landmarker_kind(base)
+    if bundled is not None:
+        if replace(settings, top=None) != TaskSettings():
+            raise ValueError("expected no task, kind, labels or threshold for a bundle")
+        return bundled
+    if settings.task or settings.kind:
+        return settings.task or "detect"
+    graph = Assets(base).model().graph()
+    inputs, outputs = _ends(graph)
+    return find_task(inputs, outputs, read_metadata(graph))
+
+
+def require_task(base: BaseOptions, settings: TaskSettings) -> str:
+    """See `task_of`; raises ValueError instead of returning None."""
+    task = task_of(base, settings)
+    if task is None:
+        inputs, outputs = (
+            [list(t.shape) for t in each] for each in _ends(Assets(base).model().graph())
+        )
+        raise ValueError(
+            "expected a network of one picture whose outputs show its task, one of "
+            f"{', '.join(TASKS)}, found inputs {inputs} and outputs {outputs}: name the task"
+        )
+    return task
+
+
+def _ends(graph: Graph) -> tuple[list[Tensor], list[Tensor]]:
+    """The inputs and outputs of a model."""
+    inputs = [graph.tensors[index] for index in graph.inputs]
+    return inputs, [graph.tensors[index] for index in graph.outputs]
+
+
+def open_task(
+    base: BaseOptions,
+    settings: TaskSettings | None = None,
+    mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE,
+    *,
+    texture: Literal["classes"] | None = None,
+) -> VisionTask[Any]:
+    """The task of a model, a single network or a landmarker's bundle.
+
+    Its results can `draw` themselves and have `rows`; see `VisionTask.process`. Networks need no
+    metadata.
+
+    Args:
+        base: Has the model.
+        settings: What differs from the usual.
+        mode: Single pictures or a video.
+        texture: A segmenter's classes go to a texture instead of an array, if it has scores.
+
+    Raises:
+        ValueError: The model suits no task, or not the settings.
+        ModelError: The model is damaged, or not of that kind (also a ValueError).
+
+    Examples:
+        >>> base = mp.BaseOptions("ball_segmenter.tflite", antialias=True)
+        >>> with mp.tasks.vision.open_task(base) as task:
+        ...     rows = task.process(picture).rows(picture.size)
+        >>> [sorted(row) for row in rows]
+        [['class', 'label', 'share']]
+    """
+    settings = settings or TaskSettings()
+    task = require_task(base, settings)
+    if landmarker_kind(base) is not None:
+        return make_landmarker(task, base, mode, settings.top)
+    base = replace(base, requires_normalization=False)
+    return _made(task, Assets(base).model().graph(), base, settings, mode, texture)
+
+
+def _made(
+    task: str,
+    graph: Graph,
+    base: BaseOptions,
+    settings: TaskSettings,
+    mode: VisionTaskRunningMode,
+    texture: Literal["classes"] | None,
+) -> VisionTask[Any]:
+    scored: dict[str, Any] = {
+        "max_results": settings.top,
+        "score_threshold": settings.threshold,
+        "labels": settings.labels,
+    }
+    if task == "classify":
+        return ImageClassifier(ImageClassifierOptions(base, mode, probabilities=True, **scored))
+    if task == "detect":
+        scored |= {"kind": settings.kind, "usual_threshold": USUAL_THRESHOLD}
+        return ObjectDetector(ObjectDetectorOptions(base, mode, **scored))
+    if task == "repaint":
+        raise ValueError("expected a network with results, found one that makes pictures")
+    if task == "pose":
+        options = PoseEstimatorOptions(base, mode)
+        if settings.threshold is not None:
+            options.score_threshold = settings.threshold
+        return PoseEstimator(options)
+    is_textured = texture is not None and len(graph.tensors[graph.outputs[-1]].shape) == 4
+    masks = ImageSegmenterOptions(
+        base,
+        mode,
+        output_confidence_masks=False,
+        output_category_mask=not is_textured,
+        output_texture=texture if is_textured else None,
+        labels=settings.labels,
+    )
+    return ImageSegmenter(masks)
+
+
+def find_task(
+    inputs: Sequence[Tensor], outputs: Sequence[Tensor], metadata: Metadata
+) -> str | None:
+    """One of `TASKS`, by the metadata of a model or else by its outputs; None: they show none.
+
+    Raises:
+        ValueError: The outputs suit several kinds of YOLO networks.
+    """
+    if len(inputs) != 1 or not _sees(inputs[0]):
+        return None
+    if metadata.name in NAMED:
+        return NAMED[metadata.name]
+    if metadata.outputs[0].task == "classify":
+        return "classify"
+    picture, shapes = inputs[0].shape, [each.shape for each in outputs]
+    if find_yolo(picture, shapes, metadata.outputs) is not None:
+        return "detect"
+    labels = next((each.labels for each in metadata.outputs if each.labels), ())
+    match len(outputs):
+        case 4:
+            if has_postprocessing(shapes):
+                return "detect"
+            return "pose" if any("heatmap" in each.name for each in outputs) else None
+        case 2:
+            with suppress(ValueError):
+                find_detector(picture, shapes, metadata.outputs)
+                return "detect"
+        case 1:
+            return _task_of_output(outputs[0], len(labels), channels_last(picture)[1])
+    return None
+
+
+def _sees(tensor: Tensor) -> bool:
+    """Whether an input is a gray or colored picture."""
+    shape = channels_last(tensor.shape)
+    return len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3)
+
+
+def _task_of_output(output: Tensor, labels: int, rows: int) -> str | None:
+    """The task of a network with one output; `rows`: the height of its input."""
+    is_number = np.dtype(output.dtype).kind in "iu" and not output.is_quantized
+    match output.shape:
+        case [1, 1, 17, 3] | [1, _, 56]:
+            return "pose"
+        case [1, classes] if classes > 1:
+            return "classify"
+        case [1, 1, 1, classes] if classes == labels > 1:
+            return "classify"
+        case [1, height, width] if min(height, width) > 1 and is_number:
+            return "segment"
+        case [1, height, width, channels] if min(height, width) > 1:
+            is_picture = channels in (3, 4) and channels != labels
+            return "repaint" if is_picture or height > rows else "segment"
+    return None

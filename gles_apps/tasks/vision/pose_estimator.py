@@ -1,0 +1,131 @@
+"""PoseEstimator: 17 points of people, by PoseNet or MoveNet. Not MediaPipe's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gles_apps.tasks.components.containers import Row, pixels
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.vision.methods import Detects
+from gles_apps.vision.drawing import Drawing, color_of
+from gles_apps.vision.poses import (
+    MOVENET_INPUT,
+    POSENET_INPUT,
+    Pose,
+    posenet_poses,
+    read_movenet,
+)
+from gles_apps.vision.regions import Region
+from gles_apps.vision.skeletons import COCO_EDGES
+from gles_delegate import ModelError
+from gles_delegate.extension import Array, Size
+
+POSENET_OUTPUTS = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
+"""Words in the names of PoseNet's outputs; forward and backward differ only in them."""
+
+
+@dataclass
+class PoseEstimatorResult:
+    """People in a picture.
+
+    Attributes:
+        poses: Each person's points, in the order of `vision.COCO_KEY_POINTS`, as shares of the
+            picture; the best person first.
+        threshold: The least score of a point that is drawn.
+    """
+
+    poses: list[Pose]
+    threshold: float
+
+    def draw(self, drawing: Drawing) -> None:
+        """Draw skeletons of the points whose scores are high enough."""
+        height, width = drawing.size
+        for i, person in enumerate(self.poses):
+            points = np.multiply(person.points, (width, height))
+            points[np.less(person.scores, self.threshold)] = np.nan
+            drawing.skeleton(points, COCO_EDGES, color_of(1 + i % 19))
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each person: score, and points in pixels of a picture of this height and
+        width, with their scores.
+        """
+        return [
+            {
+                "score": person.score,
+                "key_points": pixels(person.points, size),
+                "key_point_scores": list(person.scores),
+            }
+            for person in self.poses
+        ]
+
+
+@dataclass
+class PoseEstimatorOptions:
+    """Options of `PoseEstimator`.
+
+    Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
+        score_threshold: The least score of a point that counts; people without one are left out.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    score_threshold: float = 0.3
+    result_callback: Callable[[PoseEstimatorResult, Image, int], None] | None = None
+
+
+class PoseEstimator(Detects[PoseEstimatorResult]):
+    """Finds people by PoseNet, which the names of its outputs show, or by MoveNet.
+
+    Examples:
+        >>> path = "movenet_single_pose_lightning_ptq.tflite"
+        >>> with mp.tasks.vision.PoseEstimator.create_from_model_path(path) as estimator:
+        ...     people = estimator.detect(picture).poses
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> PoseEstimatorOptions:
+        return PoseEstimatorOptions(base)
+
+    def _load(self) -> None:
+        network = self._estimator = self._network()
+        if len(network.outputs) not in (1, 4):
+            raise ModelError(
+                f"expected PoseNet or MoveNet, found outputs {network.shapes}; a network of "
+                "landmarks needs a detector before it"
+            )
+        self._maps: Sequence[int] = ()
+        if len(network.outputs) == 4:
+            names = [details["name"] for details in network.outputs]
+            maps = [[i for i, n in enumerate(names) if word in n] for word in POSENET_OUTPUTS]
+            if any(len(matches) != 1 for matches in maps):
+                raise ModelError(
+                    f"expected PoseNet's outputs named {POSENET_OUTPUTS}, found {names}"
+                )
+            self._maps = [position for (position,) in maps]
+        self._like = network.normalized(POSENET_INPUT if self._maps else MOVENET_INPUT)
+
+    def _process(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> PoseEstimatorResult:
+        network, least = self._estimator, self.options.score_threshold
+        transform = self._sampling(region, self._like, "letterbox")
+        people = [
+            person.to_picture(transform, image.size, network.size)
+            for person in self._people(network(image, transform), least)
+            if max(person.scores) >= least
+        ]
+        return PoseEstimatorResult(people, least)
+
+    def _people(self, outputs: Sequence[Array], least: float) -> list[Pose]:
+        if not self._maps:
+            return read_movenet(outputs[0])
+        heat, offset, forward, backward = (outputs[position] for position in self._maps)
+        size = self._estimator.size
+        return posenet_poses(heat, offset, forward, backward, size, threshold=least)

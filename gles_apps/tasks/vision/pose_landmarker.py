@@ -1,0 +1,188 @@
+"""PoseLandmarker: 33 points of bodies, and their masks."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gles_apps.tasks.components.containers import (
+    Landmark,
+    NormalizedLandmark,
+    Row,
+    points_row,
+)
+from gles_apps.tasks.image import Image, ImageFormat
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.vision.connections import (
+    PoseLandmarksConnections as PoseLandmarksConnections,
+)
+from gles_apps.tasks.vision.drawing_utils import positions
+from gles_apps.tasks.vision.face_landmarker import at_least_one
+from gles_apps.tasks.vision.finding import (
+    Finder,
+    Landmarker,
+    has_outputs,
+    in_meters,
+    normalized,
+)
+from gles_apps.vision.detection import POSE_DETECTOR, POSE_DETECTOR_128
+from gles_apps.vision.drawing import Drawing, palette
+from gles_apps.vision.landmarks import POSE, mask_in_picture
+from gles_apps.vision.regions import Region
+from gles_apps.vision.skeletons import POSE_EDGES
+from gles_apps.vision.tracking import Tracker
+from gles_delegate import ModelError
+from gles_delegate.extension import Size
+
+COLORS = palette(20)
+OUTPUTS = (195, 1, 256 * 256, 64 * 64 * 39, 117)
+"""Numbers in the outputs of pose_landmark_lite, _full and _heavy."""
+
+
+class PoseLandmark(enum.IntEnum):
+    """The points of a body; left and right are the person's."""
+
+    NOSE = 0
+    LEFT_EYE_INNER = 1
+    LEFT_EYE = 2
+    LEFT_EYE_OUTER = 3
+    RIGHT_EYE_INNER = 4
+    RIGHT_EYE = 5
+    RIGHT_EYE_OUTER = 6
+    LEFT_EAR = 7
+    RIGHT_EAR = 8
+    MOUTH_LEFT = 9
+    MOUTH_RIGHT = 10
+    LEFT_SHOULDER = 11
+    RIGHT_SHOULDER = 12
+    LEFT_ELBOW = 13
+    RIGHT_ELBOW = 14
+    LEFT_WRIST = 15
+    RIGHT_WRIST = 16
+    LEFT_PINKY = 17
+    RIGHT_PINKY = 18
+    LEFT_INDEX = 19
+    RIGHT_INDEX = 20
+    LEFT_THUMB = 21
+    RIGHT_THUMB = 22
+    LEFT_HIP = 23
+    RIGHT_HIP = 24
+    LEFT_KNEE = 25
+    RIGHT_KNEE = 26
+    LEFT_ANKLE = 27
+    RIGHT_ANKLE = 28
+    LEFT_HEEL = 29
+    RIGHT_HEEL = 30
+    LEFT_FOOT_INDEX = 31
+    RIGHT_FOOT_INDEX = 32
+
+
+@dataclass
+class PoseLandmarkerResult:
+    """Bodies in a picture.
+
+    Attributes:
+        pose_landmarks: 33 points of each body, with visibility and presence; see `PoseLandmark`.
+        pose_world_landmarks: The same in meters, from the middle of the hips.
+        segmentation_masks: Float32 of the picture's size for each body, 0 to 1, if they are
+            wanted.
+    """
+
+    pose_landmarks: list[list[NormalizedLandmark]]
+    pose_world_landmarks: list[list[Landmark]]
+    segmentation_masks: list[Image] | None = None
+
+    def draw(self, drawing: Drawing) -> None:
+        """Draw skeletons of the visible points."""
+        for i, body in enumerate(self.pose_landmarks):
+            at = positions(body, drawing.size)
+            drawing.skeleton(at, POSE_EDGES, COLORS[1 + i % (len(COLORS) - 1)])
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each body, in pixels of a picture of this height and width."""
+        return [points_row(body, size) for body in self.pose_landmarks]
+
+
+@dataclass
+class PoseLandmarkerOptions:
+    """Options of `PoseLandmarker`.
+
+    Attributes:
+        base_options: The bundle: pose_landmarker_lite.task, _full or _heavy.
+        running_mode: Single pictures, a video or a live stream.
+        num_poses: The most bodies. With one, points are smoothed in streams.
+        min_pose_detection_confidence: The least score of a detection.
+        min_pose_presence_confidence: A body is lost if its presence is not higher.
+        min_tracking_confidence: A detection whose region overlaps a tracked body's by more
+            (intersection over union) replaces it.
+        output_segmentation_masks: Whether to return masks.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+        rigid_smoothing: Smooth all points alike; see `OneEuro.rigid`. Not MediaPipe's.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    num_poses: int = 1
+    min_pose_detection_confidence: float = 0.5
+    min_pose_presence_confidence: float = 0.5
+    min_tracking_confidence: float = 0.5
+    output_segmentation_masks: bool = False
+    result_callback: Callable[[PoseLandmarkerResult, Image, int], None] | None = None
+    rigid_smoothing: bool = False
+
+
+class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
+    """Finds bodies and their points.
+
+    Examples:
+        >>> path = "pose_landmarker_lite.task"
+        >>> with mp.tasks.vision.PoseLandmarker.create_from_model_path(path) as landmarker:
+        ...     bodies = landmarker.detect(picture).pose_landmarks
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> PoseLandmarkerOptions:
+        return PoseLandmarkerOptions(base)
+
+    def _load(self) -> None:
+        options: PoseLandmarkerOptions = self.options
+        finder = Finder(
+            self._network("pose_detector.tflite"),
+            (POSE_DETECTOR, POSE_DETECTOR_128),
+            options.min_pose_detection_confidence,
+            0.3,
+        )
+        body = self._network("pose_landmarks_detector.tflite")
+        if not has_outputs(body, OUTPUTS):
+            raise ModelError(
+                f"expected {body.name} to be a network of 33 points of a body, found outputs "
+                f"{body.shapes}"
+            )
+        limits = Tracker(
+            POSE,
+            most=at_least_one("num_poses", options.num_poses),
+            overlap=options.min_tracking_confidence,
+            presence=options.min_pose_presence_confidence,
+        )
+        self._follow(finder, body, POSE, limits)
+
+    def _process(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> PoseLandmarkerResult:
+        seen = self._seen(image, region, timestamp_ms)
+        masks: list[Image] | None = None
+        if self.options.output_segmentation_masks:
+            masks = [
+                Image(
+                    ImageFormat.VEC32F1,
+                    mask_in_picture(body.mask, transform, image.size, opencv=True),
+                )
+                for body, transform in seen
+                if body.mask is not None
+            ]
+        return PoseLandmarkerResult(
+            [normalized(body, image) for body, _ in seen],
+            [in_meters(body) for body, _ in seen],
+            masks,
+        )
