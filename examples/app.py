@@ -8,7 +8,8 @@ from pathlib import Path
 
 from imaging import ending_in_a_sentence, positive
 
-from gles_apps.live import App, GpuSource, Seer, ShowOptions, Source, open_source, show
+from gles_apps.live import App, GpuSource, ShowOptions, Source, open_source, show
+from gles_apps.live.show import Seer
 
 
 def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:

@@ -14,7 +14,8 @@ from imaging import load_picture
 from PIL import ImageColor
 
 import gles_delegate as gd
-from gles_apps.live import App, Canvas, Frame, Seer
+from gles_apps.live import App, Canvas, Frame
+from gles_apps.live.show import Seer
 
 PERSON = 15
 """The person class in Pascal VOC, for networks with many classes."""

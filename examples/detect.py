@@ -14,7 +14,8 @@ from pathlib import Path
 import app
 from imaging import read_labels
 
-from gles_apps.live import App, Seer, detect
+from gles_apps.live import App, detect
+from gles_apps.live.show import Seer
 
 
 def finder(networks: App, arguments: Namespace) -> Seer:

@@ -12,7 +12,8 @@ import app
 from PIL import ImageColor
 
 import gles_delegate as gd
-from gles_apps.live import App, Canvas, Frame, Seer
+from gles_apps.live import App, Canvas, Frame
+from gles_apps.live.show import Seer
 
 
 def dyer(networks: App, arguments: Namespace) -> Seer:

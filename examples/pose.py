@@ -11,7 +11,8 @@ from argparse import Namespace
 
 import app
 
-from gles_apps.live import App, Seer, landmarks, pose
+from gles_apps.live import App, landmarks, pose
+from gles_apps.live.show import Seer
 
 
 def skeletons(networks: App, arguments: Namespace) -> Seer:

@@ -11,7 +11,8 @@ from pathlib import Path
 import app
 from imaging import read_labels
 
-from gles_apps.live import App, Seer, segment
+from gles_apps.live import App, segment
+from gles_apps.live.show import Seer
 
 
 def segmenter(networks: App, arguments: Namespace) -> Seer:

@@ -18,7 +18,8 @@ import av
 import numpy as np
 from imaging import ending_in_a_sentence, read_labels
 
-from gles_apps.live import App, Canvas, Frame, Seer
+from gles_apps.live import App, Canvas, Frame
+from gles_apps.live.show import Seer
 from gles_apps.vision import palette
 from gles_apps.vision.classes import class_name, top_indices
 from gles_delegate.errors import reason_of

@@ -17,7 +17,8 @@ from imaging import load_picture, single
 from PIL import Image
 
 import gles_delegate as gd
-from gles_apps.live import App, Seer, repaint
+from gles_apps.live import App, repaint
+from gles_apps.live.show import Seer
 from gles_delegate.image.pictures import as_tensor
 
 

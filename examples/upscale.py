@@ -15,7 +15,8 @@ import numpy as np
 from tiles import doubled
 
 import gles_delegate as gd
-from gles_apps.live import App, Canvas, Frame, Layer, Network, Seer
+from gles_apps.live import App, Canvas, Frame, Layer, Network
+from gles_apps.live.show import Seer
 
 MODEL = Path(__file__).parent / "models" / "super_resolution_x2.tflite"
 LARGEST = 2**20

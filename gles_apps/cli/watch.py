@@ -15,7 +15,8 @@ from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
 
 if TYPE_CHECKING:
-    from gles_apps.live import App, Seer
+    from gles_apps.live import App
+    from gles_apps.live.show import Seer
 
 
 @common.command

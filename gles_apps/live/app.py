@@ -48,7 +48,7 @@ class Timings:
         is_exact: Wait for the GPU at the end of each stage, which takes a little time.
 
     Examples:
-        >>> timings = live.Timings(finish=lambda: None)
+        >>> timings = Timings(finish=lambda: None)
         >>> with timings.measure("sort"):
         ...     numbers = sorted(range(1000))
         >>> list(timings.milliseconds)
@@ -94,7 +94,7 @@ class Findings:
         seen: The number of all frames.
 
     Examples:
-        >>> findings = live.Findings()
+        >>> findings = Findings()
         >>> findings.add({"face": 2})
         >>> findings.add({"face": 0})
         >>> findings.most["face"], findings.frames["face"], findings.seen

@@ -369,7 +369,7 @@ class Recording(Closing):
         OSError: The file cannot be written, or the suffix is unknown.
 
     Examples:
-        >>> recording = live.Recording(Path("out.mp4"), (240, 320), rate=30)
+        >>> recording = Recording(Path("out.mp4"), (240, 320), rate=30)
         >>> recording.write(np.zeros((240, 320, 3), np.uint8))
         >>> recording.close()
     """

@@ -40,7 +40,7 @@ class RegionRule:
             (MediaPipe's AlignmentPointsRectsCalculator).
 
     Examples:
-        >>> rule = vision.RegionRule(start=0, ends=(1,), scale=2.0)
+        >>> rule = RegionRule(start=0, ends=(1,), scale=2.0)
         >>> rule.of_landmarks(np.array([[10.0, 10.0], [30.0, 10.0]]))
         Region(center=(20.0, 10.0), width=40.0, height=40.0, rotation=...)
     """
@@ -152,7 +152,7 @@ class LandmarkNetwork:
         read: Makes `Landmarks`, in pixels of the input, from the outputs in their order.
 
     Examples:
-        >>> transform = vision.HAND.transform(vision.Region((320, 240), 200, 200))
+        >>> transform = vision.HAND.transform(Region((320, 240), 200, 200))
         >>> tensor = transform.apply(np.zeros((480, 640, 3), np.uint8), vision.HAND.size)
     """
 
@@ -229,7 +229,7 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
 
     Examples:
         >>> sizes = (63, 1, 1, 63)  # points, presence, handedness, points in meters
-        >>> hand = vision.read_hand([np.full((1, n), 0.9, np.float32) for n in sizes])
+        >>> hand = read_hand([np.full((1, n), 0.9, np.float32) for n in sizes])
         >>> hand.points.shape, round(hand.right_hand, 2)
         ((21, 3), 0.9)
     """
@@ -245,7 +245,7 @@ def read_pose(outputs: Sequence[Array]) -> Landmarks:
 
     Examples:
         >>> shapes = (1, 195), (1, 1), (1, 256, 256, 1), (1, 64, 64, 39), (1, 117)
-        >>> pose = vision.read_pose([np.zeros(shape, np.float32) for shape in shapes])
+        >>> pose = read_pose([np.zeros(shape, np.float32) for shape in shapes])
         >>> pose.points.shape, pose.mask.shape
         ((33, 3), (256, 256))
     """
@@ -277,7 +277,7 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
     Examples:
         >>> heat = np.full((64, 64, 1), -9.0)
         >>> heat[32, 33] = 9
-        >>> point = vision.refine_by_heat(np.array([[130.0, 130.0]]), heat, (256, 256))
+        >>> point = refine_by_heat(np.array([[130.0, 130.0]]), heat, (256, 256))
         >>> point.round().tolist()
         [[132.0, 128.0]]
     """
@@ -305,7 +305,7 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 
     Examples:
         >>> outputs = np.zeros((1, 1, 1, 1404), np.float32), np.full((1, 1, 1, 1), 4, np.float32)
-        >>> face = vision.read_face(outputs)
+        >>> face = read_face(outputs)
         >>> face.points.shape, round(face.presence, 3)
         ((468, 3), 0.982)
     """
@@ -327,7 +327,7 @@ def read_eye(outputs: Sequence[Array]) -> Landmarks:
 
     Examples:
         >>> outputs = np.zeros((1, 213), np.float32), np.zeros((1, 15), np.float32)
-        >>> vision.read_eye(outputs).points.shape
+        >>> read_eye(outputs).points.shape
         (76, 3)
     """
     contour, iris = _flat(outputs, (213, 15), "an eye network")
@@ -345,7 +345,7 @@ def with_irises(mesh: Array, right: Array, left: Array) -> Array:
 
     Examples:
         >>> mesh, eye = np.zeros((468, 3)), np.zeros((76, 3))
-        >>> vision.with_irises(mesh, eye, eye).shape
+        >>> with_irises(mesh, eye, eye).shape
         (478, 3)
     """
     return _with_eyes(mesh, right, left[[*range(71), 71, 74, 73, 72, 75]])
@@ -441,7 +441,7 @@ def distinct_hands(hands: Sequence[Landmarks]) -> list[int]:
 
     Examples:
         >>> points = np.random.default_rng(0).uniform(0, 100, (21, 3))
-        >>> vision.distinct_hands([vision.Landmarks(points), vision.Landmarks(points)])
+        >>> distinct_hands([vision.Landmarks(points), vision.Landmarks(points)])
         [0]
     """
     kept: list[int] = []

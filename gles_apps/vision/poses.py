@@ -99,7 +99,7 @@ def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
 
     Examples:
         >>> heat, offsets = np.zeros((1, 9, 9, 17)), np.zeros((1, 9, 9, 34))
-        >>> vision.posenet_pose(heat, offsets, (257, 257)).score
+        >>> posenet_pose(heat, offsets, (257, 257)).score
         0.5
     """
     maps = _Maps.of(heat, offsets, tensor)
@@ -148,7 +148,7 @@ def posenet_poses(
 
     Examples:
         >>> heat, offsets, steps = (np.zeros((1, 9, 9, n)) - 9 for n in (17, 34, 32))
-        >>> vision.posenet_poses(heat, offsets, steps, steps, (257, 257))
+        >>> posenet_poses(heat, offsets, steps, steps, (257, 257))
         []
     """
     maps = _Maps.of(heat, offsets, tensor)

@@ -26,7 +26,7 @@ class Region:
         rotation: Degrees clockwise.
 
     Examples:
-        >>> face = vision.Region((320.0, 240.0), 100.0, 120.0, rotation=10.0)
+        >>> face = Region((320.0, 240.0), 100.0, 120.0, rotation=10.0)
         >>> face.grown(1.5)
         Region(center=(320.0, 240.0), width=180.0, height=180.0, rotation=10.0)
     """
@@ -76,7 +76,7 @@ def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
         target: Degrees counterclockwise from the positive x axis; 90 is up.
 
     Examples:
-        >>> vision.rotation_between((0, 100), (100, 0), target=90)  # leans to the right
+        >>> rotation_between((0, 100), (100, 0), target=90)  # leans to the right
         45.0
     """
     angle = math.degrees(math.atan2(-(end[1] - start[1]), end[0] - start[0]))
@@ -136,7 +136,7 @@ def region_of_landmarks(
         ValueError: There are no landmarks, or numbers are not finite.
 
     Examples:
-        >>> vision.region_of_landmarks(np.array([[10.0, 20.0], [50.0, 40.0]]))
+        >>> region_of_landmarks(np.array([[10.0, 20.0], [50.0, 40.0]]))
         Region(center=(30.0, 30.0), width=40.0, height=20.0, rotation=...)
     """
     array = np.asarray(landmarks, np.float64)
@@ -173,7 +173,7 @@ def landmarks_in_picture(
     Examples:
         >>> transform = gd.ImageTransform(roi=(100, 50, 200, 200))
         >>> points = np.array([[96.0, 96.0]])
-        >>> vision.landmarks_in_picture(points, transform, (480, 640), (192, 192)).tolist()
+        >>> landmarks_in_picture(points, transform, (480, 640), (192, 192)).tolist()
         [[200.0, 150.0]]
     """
     matrix = transform.affine(picture, tensor)

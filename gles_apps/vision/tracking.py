@@ -35,7 +35,8 @@ class Smoothing:
         visibility: The latest filtered visibility; None before the first.
 
     Examples:
-        >>> smoothing = vision.Smoothing(vision.OneEuro(min_cutoff=0.05, beta=80.0))
+        >>> from gles_apps.vision.smoothing import OneEuro
+        >>> smoothing = vision.Smoothing(OneEuro(min_cutoff=0.05, beta=80.0))
         >>> found = vision.Landmarks(np.array([[96.0, 96.0, 0.0]]))
         >>> steady, smoothing = smoothing.filtered(found, seconds=1 / 30, size=100.0)
     """

@@ -18,6 +18,15 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from gles_apps import vision
+from gles_apps.vision.detection import (
+    FACE_DETECTOR_FULL_RANGE,
+    POSE_DETECTOR_128,
+    ssd_anchors,
+    ssd_mobilenet,
+    ssd_mobilenet_fpn,
+)
+from gles_apps.vision.poses import posenet_pose, posenet_poses
+from gles_apps.vision.yolo import oriented_overlaps
 from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.model.ultralytics import parse_export
 from tests.attack.workers import Outcome
@@ -53,9 +62,9 @@ def hardened(rng: Generator, array: Array, share: float) -> Array:
 
 def detectors() -> list[vision.Detector]:
     return [
-        vision.FACE_DETECTOR, vision.FACE_DETECTOR_FULL_RANGE, vision.PALM_DETECTOR,
-        vision.POSE_DETECTOR, vision.POSE_DETECTOR_128, vision.ssd_mobilenet((300, 300)),
-        vision.ssd_mobilenet_fpn((320, 320)),
+        vision.FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, vision.PALM_DETECTOR,
+        vision.POSE_DETECTOR, POSE_DETECTOR_128, ssd_mobilenet((300, 300)),
+        ssd_mobilenet_fpn((320, 320)),
     ]  # fmt: skip
 
 
@@ -71,7 +80,7 @@ def attack_detector(rng: Generator) -> None:
     """One object in the last anchor, and hard values in the others."""
     presets = detectors()
     detector = presets[rng.integers(len(presets))]
-    count = len(vision.ssd_anchors(detector.anchors))
+    count = len(ssd_anchors(detector.anchors))
     classes = 5 if detector.background else 1
     as_logits = bool(detector.logits) or rng.random() < 0.5
     scores = np.full((1, count, classes), -9 if as_logits else 0, np.float32)
@@ -163,7 +172,7 @@ def attack_yolo(rng: Generator) -> None:
 
 def attack_oriented_overlaps(rng: Generator) -> None:
     boxes = hardened(rng, rng.normal(10, 30, (40, 5)), rng.choice([0, 0.1, 1]))
-    overlaps = vision.oriented_overlaps(boxes, boxes)
+    overlaps = oriented_overlaps(boxes, boxes)
     assert ((overlaps >= 0) & (overlaps <= 1)).all()
     np.testing.assert_allclose(overlaps, overlaps.T, atol=1e-6)
 
@@ -286,9 +295,9 @@ def attack_poses(rng: Generator) -> None:
         hardened(rng, rng.normal(0, 30, (*shape, depth)).astype(np.float32), share)
         for depth in (17, 34, 32, 32)
     ]
-    poses = vision.posenet_poses(*maps, (257, 257), most=5)
+    poses = posenet_poses(*maps, (257, 257), most=5)
     assert len(poses) <= 5
-    poses.append(vision.posenet_pose(maps[0], maps[1], (257, 257)))
+    poses.append(posenet_pose(maps[0], maps[1], (257, 257)))
     people = hardened(rng, rng.random((1, 6, 56)).astype(np.float32), share)
     poses += vision.read_movenet(people)
     drawing = vision.Drawing((90, 120))

@@ -21,7 +21,6 @@ from gles_apps.live import (
     Frame,
     GStreamer,
     GStreamerSink,
-    Seer,
     ShowOptions,
     open_source,
     show,
@@ -29,6 +28,7 @@ from gles_apps.live import (
 from gles_apps.live import gstreamer as gstreamer_module
 from gles_apps.live.libgst import libgst
 from gles_apps.live.painter import Painter
+from gles_apps.live.show import Seer
 from tests.conftest import Require
 from tests.gl.test_binding import negated
 from tests.support.example import read_video

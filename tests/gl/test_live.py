@@ -24,16 +24,16 @@ from gles_apps.live import (
     Frame,
     Layer,
     Picture,
-    Recording,
     ShowOptions,
-    Timings,
     Video,
     classify,
     segment,
     show,
 )
+from gles_apps.live.app import Timings
 from gles_apps.live.painter import ATLAS, Painter, new_texture, read_texture
 from gles_apps.live.show import _KeptTextures
+from gles_apps.live.sources import Recording
 from gles_apps.vision.drawing import Drawing, load_glyph
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions

@@ -13,7 +13,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_apps.live import App, Canvas, Findings, classify, repaint, seer_for, segment
+from gles_apps.live import App, Canvas, classify, repaint, seer_for, segment
+from gles_apps.live.app import Findings
 from gles_apps.live.painter import Painter
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, find_task, require_task

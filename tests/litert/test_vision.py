@@ -15,6 +15,22 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gles_apps import vision
+from gles_apps.vision.detection import (
+    POSE_DETECTOR_128,
+    decode_boxes,
+    ssd_anchors,
+    ssd_mobilenet,
+    ssd_mobilenet_fpn,
+)
+from gles_apps.vision.landmarks import (
+    EYE,
+    LEFT_EYE_REGION,
+    RIGHT_EYE_REGION,
+    LandmarkNetwork,
+    with_irises,
+)
+from gles_apps.vision.regions import Region, rotation_between
+from gles_apps.vision.skeletons import COCO_KEY_POINTS, POSE_LANDMARKS
 from gles_delegate import ImageTransform
 from gles_delegate.model.reader import read_model
 from tests.support.oracle import gles_interpreter, litert_interpreter, run
@@ -81,14 +97,14 @@ def test_boxes_of_a_float_ssd_within_a_pixel(
     real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
     content = real_model("twins/twin_ssd_mobilenet_v2_300")
-    detector = vision.ssd_mobilenet((300, 300))
+    detector = ssd_mobilenet((300, 300))
     pixels = np.asarray(Image.open(real_picture("pets.jpg")).convert("RGB"))
     fed = [detector.transform.apply(pixels, (300, 300))]
-    anchors, scales = vision.ssd_anchors(detector.anchors), (10, 10, 5, 5)
+    anchors, scales = ssd_anchors(detector.anchors), (10, 10, 5, 5)
 
     def boxes(interpreter: Any) -> NDArray[Any]:
         raw = max(run(interpreter, fed), key=np.ndim).reshape(-1, 4)
-        decoded, _ = vision.decode_boxes(raw, anchors, scales, y_first=True, exponential=True)
+        decoded, _ = decode_boxes(raw, anchors, scales, y_first=True, exponential=True)
         return decoded * 300
 
     with gles_interpreter(content) as gpu:
@@ -104,9 +120,9 @@ def test_an_ssd_without_post_processing(
     node = graph.nodes[-1]
     raw = [graph.tensors[i] for i in node.inputs[:2]]
     detector = vision.find_detector((1, 320, 320, 3), [tensor.shape for tensor in raw])
-    assert detector == vision.ssd_mobilenet_fpn((320, 320))
+    assert detector == ssd_mobilenet_fpn((320, 320))
     y, x, height, width = graph.tensors[node.inputs[2]].array().T
-    ours = vision.ssd_anchors(detector.anchors)
+    ours = ssd_anchors(detector.anchors)
     np.testing.assert_allclose(ours, np.column_stack([x, y, width, height]), rtol=0, atol=1e-6)
 
     interpreter = litert_interpreter(content, apart=True)
@@ -132,13 +148,13 @@ def test_a_pose_where_the_man_is(
         (output,) = run(gpu, [transform.apply(pixels, seen, dtype="uint8")])
     (pose,) = vision.read_movenet(output)
     points = np.multiply(pose.to_picture(transform, shown, seen).points, shown[::-1])
-    named = dict(zip(vision.COCO_KEY_POINTS, points, strict=True))
+    named = dict(zip(COCO_KEY_POINTS, points, strict=True))
     for name, eye in zip(("right eye", "left eye"), EYES["right man"], strict=True):
         assert np.abs(named[name] - eye).max() < 12
     assert named["right shoulder"][0] < named["nose"][0] < named["left shoulder"][0]
 
 
-def found_in(interpreter: Any, network: vision.LandmarkNetwork, fed: NDArray[Any]) -> Any:
+def found_in(interpreter: Any, network: LandmarkNetwork, fed: NDArray[Any]) -> Any:
     return network.read(run(interpreter, [fed]))
 
 
@@ -160,9 +176,9 @@ def test_a_face_mesh_of_turned_heads(
     to_upright = turn.affine(upright.shape[:2], size)
     inverse = np.linalg.inv(np.vstack([to_upright, (0, 0, 1)]))
     face = np.array(EYES["right man"]) @ inverse[:2, :2].T + inverse[:2, 2]
-    rotation = vision.rotation_between(*face.tolist())
+    rotation = rotation_between(*face.tolist())
     assert rotation == pytest.approx(degrees - 1.2, abs=1)
-    region = vision.Region(tuple(face.mean(0).tolist()), 180, 180, rotation).grown(1.5, (0, 0.15))
+    region = Region(tuple(face.mean(0).tolist()), 180, 180, rotation).grown(1.5, (0, 0.15))
 
     cpu = Interpreter(model_content=content)
     cpu.allocate_tensors()
@@ -187,7 +203,7 @@ def test_irises_of_two_networks(
     """face_landmark_with_attention, and face_landmark with iris_landmark, agree on the eyes."""
     pixels = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
     shown = pixels.shape[:2]
-    region = vision.Region((302, 120), 160, 160)
+    region = Region((302, 120), 160, 160)
     transform = vision.FACE.transform(region)
     fed = transform.apply(pixels, vision.FACE.size)
     faces = []
@@ -199,11 +215,11 @@ def test_irises_of_two_networks(
     attentive, mesh = faces
     eyes = []
     with gles_interpreter(real_model("iris_landmark")) as gpu:
-        for rule, mirrored in ((vision.RIGHT_EYE_REGION, False), (vision.LEFT_EYE_REGION, True)):
-            transform = vision.EYE.transform(rule.of_landmarks(mesh), mirrored=mirrored)
-            actual = found_in(gpu, vision.EYE, transform.apply(pixels, vision.EYE.size))
-            eyes.append(actual.to_picture(transform, shown, vision.EYE.size).points)
-    mesh = vision.with_irises(mesh, *eyes)
+        for rule, mirrored in ((RIGHT_EYE_REGION, False), (LEFT_EYE_REGION, True)):
+            transform = EYE.transform(rule.of_landmarks(mesh), mirrored=mirrored)
+            actual = found_in(gpu, EYE, transform.apply(pixels, EYE.size))
+            eyes.append(actual.to_picture(transform, shown, EYE.size).points)
+    mesh = with_irises(mesh, *eyes)
     assert mean_and_most(mesh[468:], attentive[468:])[1] < 2
     assert np.abs(mesh[[468, 473], :2] - EYES["right man"]).max() < 6
 
@@ -212,7 +228,7 @@ def test_a_body_as_on_the_cpu(
     real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
     pixels = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
-    shown, detector = pixels.shape[:2], vision.POSE_DETECTOR_128
+    shown, detector = pixels.shape[:2], POSE_DETECTOR_128
     with gles_interpreter(real_model("pose_detection")) as gpu:
         outputs = run(gpu, [detector.transform.apply(pixels, (128, 128))])
     people = vision.read_detections(outputs, detector)
@@ -229,7 +245,7 @@ def test_a_body_as_on_the_cpu(
     assert mean_and_most(ours.points, expected.points)[1] < 2
     np.testing.assert_allclose(ours.mask, expected.mask, atol=0.01)
     points = ours.to_picture(transform, shown, vision.POSE.size).points
-    named = dict(zip(vision.POSE_LANDMARKS, points[:, :2], strict=True))
+    named = dict(zip(POSE_LANDMARKS, points[:, :2], strict=True))
     eyes = np.array([named["right eye"], named["left eye"]])
     pixel = np.hypot(*transform.affine(shown, vision.POSE.size)[:, 0])  # of the network's input
     assert min(np.abs(eyes - man).max() for man in EYES.values()) < 6 * pixel

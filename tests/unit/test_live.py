@@ -230,7 +230,7 @@ def test_pictures_of_no_known_range(dtype: str, kind: str, tmp_path: Path) -> No
 def test_what_cannot_be_recorded(
     name: str, size: tuple[int, int], message: str, tmp_path: Path
 ) -> None:
-    from gles_apps.live import Recording
+    from gles_apps.live.sources import Recording
 
     with pytest.raises(OSError, match=message), Recording(tmp_path / name, size, 30) as recording:
         recording.write(np.zeros((*size, 3), np.uint8))

@@ -21,8 +21,9 @@ from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_detection, dr
 from gles_apps.tasks.vision.face_landmarker import BLENDSHAPE_NAMES
 from gles_apps.tasks.vision.image_segmenter import activated, categories, resized
 from gles_apps.tasks.vision.object_detector import merged
-from gles_apps.vision import Drawing, Region
+from gles_apps.vision import Drawing
 from gles_apps.vision.geometry import FaceModel, face_pose, fit_similarity
+from gles_apps.vision.regions import Region
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
 

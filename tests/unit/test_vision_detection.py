@@ -10,6 +10,20 @@ import numpy as np
 import pytest
 
 from gles_apps import vision
+from gles_apps.vision.detection import (
+    FACE_DETECTOR_FULL_RANGE,
+    POSE_DETECTOR_128,
+    AnchorOptions,
+    PyramidAnchorOptions,
+    box_overlaps,
+    decode_boxes,
+    detect,
+    select_detections,
+    sigmoid,
+    ssd_anchors,
+    ssd_mobilenet,
+    ssd_mobilenet_fpn,
+)
 from gles_delegate import ImageTransform
 from gles_delegate.model.metadata import TensorMetadata
 from gles_delegate.model.reader import read_model
@@ -31,11 +45,11 @@ def found(left: float, score: float, class_index: int = 0) -> vision.Detection:
         (vision.FACE_DETECTOR, 896),
         (vision.PALM_DETECTOR, 2016),
         (vision.POSE_DETECTOR, 2254),
-        (vision.POSE_DETECTOR_128, 896),
+        (POSE_DETECTOR_128, 896),
     ],
 )
 def test_anchors_of_presets(detector: vision.Detector, count: int) -> None:
-    anchors = vision.ssd_anchors(detector.anchors)
+    anchors = ssd_anchors(detector.anchors)
     assert anchors.shape == (count, 4)
     step = 8 / detector.anchors.size[1]
     # Two for each place of the first grid.
@@ -47,17 +61,17 @@ def test_anchors_of_presets(detector: vision.Detector, count: int) -> None:
 
 def test_anchors_of_the_full_range_face_detector() -> None:
     """One in the middle of each square of 4x4 pixels, as large as the picture."""
-    anchors = vision.ssd_anchors(vision.FACE_DETECTOR_FULL_RANGE.anchors)
+    anchors = ssd_anchors(FACE_DETECTOR_FULL_RANGE.anchors)
     y, x = (np.indices((48, 48)).reshape(2, -1) + 0.5) / 48
     np.testing.assert_allclose(anchors, np.stack([x, y, x * 0 + 1, x * 0 + 1], 1), atol=1e-6)
 
 
-MOBILE_SSD = vision.ssd_mobilenet((300, 300))
-PYRAMID_SSD = vision.ssd_mobilenet_fpn((320, 320))
+MOBILE_SSD = ssd_mobilenet((300, 300))
+PYRAMID_SSD = ssd_mobilenet_fpn((320, 320))
 
 
 def test_anchors_of_ssd_mobilenet() -> None:
-    anchors = vision.ssd_anchors(MOBILE_SSD.anchors)
+    anchors = ssd_anchors(MOBILE_SSD.anchors)
     # 19^2 places of three, then 10^2, 5^2, 3^2, 2^2 and 1 of six.
     assert anchors.shape == (19**2 * 3 + (100 + 25 + 9 + 4 + 1) * 6, 4)
     center = 0.5 / 19
@@ -69,8 +83,8 @@ def test_anchors_of_ssd_mobilenet() -> None:
 
 
 def test_anchors_of_an_odd_size_and_of_one_layer() -> None:
-    options = vision.AnchorOptions((17, 30), (8,), 0.2, 0.6, interpolated_aspect_ratio=0)
-    anchors = vision.ssd_anchors(options)
+    options = AnchorOptions((17, 30), (8,), 0.2, 0.6, interpolated_aspect_ratio=0)
+    anchors = ssd_anchors(options)
     assert anchors.shape == (3 * 4, 4)
     np.testing.assert_allclose(anchors[-1], [3.5 / 4, 2.5 / 3, 0.4, 0.4], atol=1e-6)
 
@@ -82,8 +96,8 @@ def test_anchors_that_cannot_be(change: dict[str, Any]) -> None:
 
 
 def test_anchors_of_a_pyramid() -> None:
-    options = vision.PyramidAnchorOptions((32, 48), (4, 5), 2.0, (1.0, 4.0), 1)
-    anchors = vision.ssd_anchors(options)
+    options = PyramidAnchorOptions((32, 48), (4, 5), 2.0, (1.0, 4.0), 1)
+    anchors = ssd_anchors(options)
     assert anchors.shape == ((2 * 3 + 1 * 2) * 2, 4)
     # 32 does not divide 48: the second level's anchors start at the left side.
     by_hand = [(8, 8, 32, 32), (8, 8, 64, 16), (0, 16, 64, 64)]
@@ -102,12 +116,12 @@ ANCHORS = np.array([[0.5, 0.25, 0.2, 0.1]])
 
 def test_boxes_are_decoded() -> None:
     raw = np.array([[10.0, 20.0, 50.0, 100.0, -10.0, 0.0]])
-    boxes, points = vision.decode_boxes(raw, ANCHORS, (100, 100, 100, 100))
+    boxes, points = decode_boxes(raw, ANCHORS, (100, 100, 100, 100))
     np.testing.assert_allclose(boxes, [[0.47, 0.22, 0.57, 0.32]])
     np.testing.assert_allclose(points, [[[0.48, 0.25]]])
     swapped = raw[:, [1, 0, 3, 2, 5, 4]]
     for a, b in zip(
-        vision.decode_boxes(swapped, ANCHORS, (100, 100, 100, 100), y_first=True),
+        decode_boxes(swapped, ANCHORS, (100, 100, 100, 100), y_first=True),
         (boxes, points),
         strict=True,
     ):
@@ -116,7 +130,7 @@ def test_boxes_are_decoded() -> None:
 
 def test_sizes_are_logarithms() -> None:
     raw = np.array([[0.0, 0.0, 5 * np.log(2), 0.0]])
-    boxes, points = vision.decode_boxes(raw, ANCHORS, (10, 10, 5, 5), exponential=True)
+    boxes, points = decode_boxes(raw, ANCHORS, (10, 10, 5, 5), exponential=True)
     np.testing.assert_allclose(boxes, [[0.3, 0.2, 0.7, 0.3]])
     assert points.shape == (1, 0, 2)
 
@@ -124,21 +138,21 @@ def test_sizes_are_logarithms() -> None:
 @pytest.mark.parametrize("shape", [(2, 4), (1, 5), (1, 2), (4,)])
 def test_boxes_of_another_shape(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="expected boxes"):
-        vision.decode_boxes(np.zeros(shape), ANCHORS, (1, 1, 1, 1))
+        decode_boxes(np.zeros(shape), ANCHORS, (1, 1, 1, 1))
 
 
 def test_boxes_that_are_not_finite_are_left_out() -> None:
     boxes, scores = np.zeros((1, 896, 16), np.float32), np.full((1, 896, 1), -9, np.float32)
     boxes[..., 2:4], scores[0, :3] = 20, 9
     boxes[0, 1, 0], boxes[0, 1, 2], boxes[0, 2, 5] = INF, INF, -INF
-    (one,) = vision.detect(boxes, scores, vision.FACE_DETECTOR)
+    (one,) = detect(boxes, scores, vision.FACE_DETECTOR)
     assert one.is_finite
     mapped = vision.Detection((0, 0, 1e308, 1), 0.5).to_picture(ImageTransform(), (9, 9), (99, 99))
     assert not mapped.is_finite
 
 
 def test_scores_are_clipped() -> None:
-    scores = vision.sigmoid(np.array([0.0, 1e9, -1e9, np.log(3)], np.float32))
+    scores = sigmoid(np.array([0.0, 1e9, -1e9, np.log(3)], np.float32))
     np.testing.assert_allclose(scores, [0.5, 1, 0, 0.75], atol=1e-7)
 
 
@@ -148,15 +162,15 @@ def test_what_is_no_detection_is_left_out() -> None:
     points = np.zeros((7, 1, 2))
     boxes[0, 1], boxes[1, 2], boxes[2, 0] = NAN, INF, 0.4  # the last of negative width
     scores[3, 0], scores[4, 1], points[5] = NAN, 0.49, NAN
-    (detection,) = vision.select_detections(boxes, scores, points)
+    (detection,) = select_detections(boxes, scores, points)
     assert detection == vision.Detection((0.1, 0.1, 0.3, 0.3), 0.9, 1, ((0.0, 0.0),))
-    assert vision.select_detections(np.empty((0, 4)), np.empty((0, 2))) == []
+    assert select_detections(np.empty((0, 4)), np.empty((0, 2))) == []
 
 
 def test_overlaps() -> None:
     boxes = np.array([[0, 0, 2, 2], [1, 1, 3, 3], [5, 5, 6, 6], [0, 0, 0, 0]])
-    np.testing.assert_allclose(vision.box_overlaps((0, 0, 2, 2), boxes), [1, 1 / 7, 0, 0])
-    assert vision.box_overlaps((1, 1, 1, 1), np.array([[1, 1, 1, 1]])) == 0
+    np.testing.assert_allclose(box_overlaps((0, 0, 2, 2), boxes), [1, 1 / 7, 0, 0])
+    assert box_overlaps((1, 1, 1, 1), np.array([[1, 1, 1, 1]])) == 0
 
 
 def test_suppression_takes_the_best_of_a_group() -> None:
@@ -200,27 +214,27 @@ def test_a_letterbox_is_removed() -> None:
 
 def test_outputs_of_another_network() -> None:
     boxes, scores = np.zeros((1, 896, 16)), np.full((1, 896, 1), -9.0)
-    assert vision.detect(boxes, scores, vision.FACE_DETECTOR) == []
+    assert detect(boxes, scores, vision.FACE_DETECTOR) == []
     for a, b in ((boxes, scores[0]), (np.zeros((2, 896, 16)), scores), (boxes[..., :12], scores)):
         with pytest.raises(ValueError, match="expected boxes"):
-            vision.detect(a, b, vision.FACE_DETECTOR)
+            detect(a, b, vision.FACE_DETECTOR)
 
 
 @pytest.mark.parametrize(
     ("detector", "scores"),
     [
         (vision.FACE_DETECTOR, 1),
-        (vision.FACE_DETECTOR_FULL_RANGE, 1),
+        (FACE_DETECTOR_FULL_RANGE, 1),
         (vision.PALM_DETECTOR, 1),
         (vision.POSE_DETECTOR, 1),
-        (vision.POSE_DETECTOR_128, 1),
+        (POSE_DETECTOR_128, 1),
         (MOBILE_SSD, 91),
         (MOBILE_SSD, 4),
         (PYRAMID_SSD, 9),
     ],
 )
 def test_presets_are_found_by_shapes(detector: vision.Detector, scores: int) -> None:
-    count = len(vision.ssd_anchors(detector.anchors))
+    count = len(ssd_anchors(detector.anchors))
     shapes = [(1, count, scores), (1, count, 4 + 2 * detector.key_points)]
     for order in (shapes, shapes[::-1]):
         assert vision.find_detector((1, *detector.anchors.size, 3), order) == detector
@@ -237,8 +251,8 @@ def test_outputs_in_any_order() -> None:
     """One box of a TensorFlow SSD: its place as its first anchor, its scores as logits or not."""
     boxes, logits = np.zeros((1, 1917, 1, 4)), np.full((1, 1917, 3), -9.0)
     logits[0, 0] = (5, 1, 2)  # the first one is the background's
-    expected = vision.ssd_anchors(MOBILE_SSD.anchors)[0]
-    shares = (vision.sigmoid(logits), boxes)
+    expected = ssd_anchors(MOBILE_SSD.anchors)[0]
+    shares = (sigmoid(logits), boxes)
     for outputs, are_logits in (((boxes, logits), True), (shares, False)):
         detector = replace(MOBILE_SSD, threshold=0.8, logits=are_logits)
         (one,) = vision.read_detections(outputs, detector)
@@ -264,7 +278,7 @@ def one_box(scores: Any) -> list[Any]:
 def test_odd_scores_are_limited(odd: float) -> None:
     outputs = one_box((0, 0.9, 0))
     outputs[1][0, 7, 2] = odd
-    detector = replace(vision.ssd_mobilenet((300, 300)), logits=False)
+    detector = replace(ssd_mobilenet((300, 300)), logits=False)
     actual = vision.read_detections(outputs, detector)
     assert [d.score for d in actual if d.class_index == 0] == [pytest.approx(0.9)]
     assert [d.score for d in actual if d.class_index == 1] == ([1.0] if 1 < odd < 2 else [])
@@ -272,7 +286,7 @@ def test_odd_scores_are_limited(odd: float) -> None:
 
 def test_a_detector_remembers_nothing() -> None:
     """Whatever it has seen before, the same scores give the same detections."""
-    detector, fresh = vision.ssd_mobilenet((300, 300)), vision.ssd_mobilenet((300, 300))
+    detector, fresh = ssd_mobilenet((300, 300)), ssd_mobilenet((300, 300))
     picture, other = one_box((0, 0.9, -9)), one_box((0, 0.9, 0.1))
     picture[1][0, 1:] = -9
     vision.read_detections(other, detector)
@@ -323,8 +337,8 @@ def test_thousands_of_boxes_are_suppressed_in_reasonable_time() -> None:
 @pytest.mark.parametrize("box", [(-1e200, -1e200, 1e200, 1e200), (0, 0, INF, INF), (NAN, 0, 1, 1)])
 def test_boxes_of_no_finite_area_overlap_nothing(box: Any) -> None:
     others = np.array([(0, 0, 1, 1), box])
-    np.testing.assert_array_equal(vision.box_overlaps(box, others), [0, 0])
-    np.testing.assert_array_equal(vision.box_overlaps((0, 0, 1, 1), others), [1, 0])
+    np.testing.assert_array_equal(box_overlaps(box, others), [0, 0])
+    np.testing.assert_array_equal(box_overlaps((0, 0, 1, 1), others), [1, 0])
 
 
 BOXES = np.array([[[0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.5, 1.0], [0.0, 0.0, 0.0, 0.0]]])

@@ -11,6 +11,19 @@ from numpy.typing import NDArray
 
 from gles_apps import vision
 from gles_apps.vision import landmarks as module
+from gles_apps.vision.detection import sigmoid
+from gles_apps.vision.landmarks import (
+    EYE,
+    RIGHT_EYE_REGION,
+    read_eye,
+    read_face,
+    read_hand,
+    read_pose,
+    refine_by_heat,
+    with_irises,
+)
+from gles_apps.vision.regions import Region
+from gles_apps.vision.skeletons import LEFT_EYE, LIPS, RIGHT_EYE
 from gles_delegate import ImageTransform
 
 Floats = NDArray[np.floating[Any]]
@@ -57,21 +70,21 @@ def test_the_regions_of_a_body() -> None:
 
 def test_points_that_are_not_finite_stay_where_they_are() -> None:
     points = np.array([[np.nan, 3, 0], [np.inf, 3, 0], [1e30, 3, 0], [4, 4, 0]])
-    actual = vision.refine_by_heat(points, np.full((8, 8, 4), 9.0), (8, 8))
+    actual = refine_by_heat(points, np.full((8, 8, 4), 9.0), (8, 8))
     np.testing.assert_array_equal(actual[:3], points[:3])
     outputs = [np.full(size, np.inf) for size in (1404, 160, 142, 142, 10, 10, 1)]
-    assert not vision.read_face(outputs).is_finite
+    assert not read_face(outputs).is_finite
     transform = ImageTransform()
-    assert not vision.read_face(outputs).to_picture(transform, PICTURE, (192, 192)).is_finite
+    assert not read_face(outputs).to_picture(transform, PICTURE, (192, 192)).is_finite
 
 
 def test_networks_of_landmarks_see_the_colors_of_the_edge_beyond_it() -> None:
     """At the border of a picture they see the edge's pixels repeated."""
     picture = RNG.integers(0, 256, (40, 60, 3), np.uint8)
     larger = np.pad(picture, ((50, 50), (50, 50), (0, 0)), "edge")
-    for network in (vision.HAND, vision.POSE, vision.FACE, vision.EYE):
+    for network in (vision.HAND, vision.POSE, vision.FACE, EYE):
         seen, expected = (
-            network.transform(vision.Region((x, x + 5), 70, 70, 20)).apply(pixels, (16, 16))
+            network.transform(Region((x, x + 5), 70, 70, 20)).apply(pixels, (16, 16))
             for pixels, x in ((picture, 10), (larger, 60))
         )
         np.testing.assert_allclose(seen, expected, atol=1e-6)
@@ -86,17 +99,17 @@ def test_the_region_of_a_turned_face_holds_it() -> None:
     assert region.rotation == pytest.approx(90)
     assert (region.width, region.height) == pytest.approx((150, 150))
     assert region.center == pytest.approx((270, 200))
-    eye = vision.RIGHT_EYE_REGION.of_landmarks(points)
+    eye = RIGHT_EYE_REGION.of_landmarks(points)
     assert eye.center == pytest.approx((300, 175))
     assert eye.width == pytest.approx(2.3 * 50)
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_a_region_as_in_a_mirror(mirrored: bool) -> None:
-    region = vision.Region((300, 200), 128, 128, 90)
-    transform = vision.EYE.transform(region, mirrored=mirrored)
+    region = Region((300, 200), 128, 128, 90)
+    transform = EYE.transform(region, mirrored=mirrored)
     corner = np.array([[0.0, 0.0, 1.0]])
-    actual = vision.Landmarks(corner).to_picture(transform, PICTURE, vision.EYE.size)
+    actual = vision.Landmarks(corner).to_picture(transform, PICTURE, EYE.size)
     # The input's upper left corner lies at the right above; in a mirror, at the right below.
     np.testing.assert_allclose(actual.points, [[364, 264 if mirrored else 136, 2]])
 
@@ -107,27 +120,27 @@ def numbers(*sizes: int) -> list[Floats]:
 
 def test_hands() -> None:
     outputs = numbers(63, 1, 1, 63)
-    hand = vision.read_hand(outputs)
+    hand = read_hand(outputs)
     np.testing.assert_allclose(hand.points[1], outputs[0][0, 3:6] / (1, 1, 0.4))
     assert (hand.presence, hand.right_hand) == (outputs[1][0, 0], outputs[2][0, 0])
     assert hand.world is not None
     np.testing.assert_array_equal(hand.world[20], outputs[3][0, 60:])
     with pytest.raises(ValueError, match=r"expected the outputs of a hand network"):
-        vision.read_hand(outputs[::-1][:3])
+        read_hand(outputs[::-1][:3])
 
 
 def test_bodies() -> None:
     points, presence, mask, heat, world = numbers(195, 1, 256 * 256, 64 * 64 * 39, 117)
     points[0, 35 * 5 - 1] = -2.0
-    body = vision.read_pose([points, presence, mask - 50, heat - 200, world])
+    body = read_pose([points, presence, mask - 50, heat - 200, world])
     rows = points.reshape(39, 5)
     np.testing.assert_array_equal(body.points, rows[:33, :3])
     np.testing.assert_array_equal(body.alignment, rows[33:35, :3])
     assert body.world is not None
     assert body.visibility is not None
     assert body.mask is not None
-    np.testing.assert_allclose(body.visibility, vision.sigmoid(rows[:33, 3]))
-    np.testing.assert_allclose(body.mask, vision.sigmoid(mask.reshape(256, 256) - 50))
+    np.testing.assert_allclose(body.visibility, sigmoid(rows[:33, 3]))
+    np.testing.assert_allclose(body.mask, sigmoid(mask.reshape(256, 256) - 50))
     assert body.world.shape == (33, 3)
 
 
@@ -135,7 +148,7 @@ def test_points_move_to_where_it_is_hot() -> None:
     """By hand, point by point; in the middle, at edges, outside, and where it is cold."""
     points = RNG.uniform(-10, 110, (60, 3))
     heat = RNG.normal(-3, 2, (16, 20, 60))
-    actual = vision.refine_by_heat(points, heat, (100, 120), kernel=5)
+    actual = refine_by_heat(points, heat, (100, 120), kernel=5)
     moved = 0
     for k, (x, y, depth) in enumerate(points):
         column, row = int(x * 20 / 120), int(y * 16 / 100)
@@ -156,7 +169,7 @@ def test_points_move_to_where_it_is_hot() -> None:
 
 def test_faces() -> None:
     mesh, presence = numbers(1404, 1)
-    face = vision.read_face([mesh, presence * 0])
+    face = read_face([mesh, presence * 0])
     np.testing.assert_array_equal(face.points, mesh.reshape(468, 3))
     assert face.presence == 0.5
 
@@ -165,7 +178,7 @@ def test_faces_with_attention() -> None:
     outputs = numbers(1404, 160, 142, 142, 10, 10, 1)
     mesh = outputs[0].reshape(468, 3)
     lips, right, left, right_iris, left_iris = (a.ravel() for a in outputs[1:6])
-    face = vision.read_face(outputs).points
+    face = read_face(outputs).points
     assert face.shape == (478, 3)
     np.testing.assert_array_equal(face[[61, 407], :2], [lips[:2], lips[-2:]])
     np.testing.assert_array_equal(face[[33, 193], :2], [right[:2], right[-2:]])
@@ -174,19 +187,19 @@ def test_faces_with_attention() -> None:
     np.testing.assert_array_equal(face[473:, :2], left_iris.reshape(5, 2))
     np.testing.assert_array_equal(face[:468, 2], mesh[:, 2])
     np.testing.assert_array_equal(face[1], mesh[1])
-    contour = sorted({i for edge in vision.LEFT_EYE for i in edge})
+    contour = sorted({i for edge in LEFT_EYE for i in edge})
     np.testing.assert_allclose(face[473:, 2], mesh[contour, 2].mean())
 
 
 def test_eyes() -> None:
     outputs = numbers(213, 15)
-    eye = vision.read_eye(outputs)
+    eye = read_eye(outputs)
     np.testing.assert_array_equal(eye.points[[0, 71]], [outputs[0][0, :3], outputs[1][0, :3]])
 
 
 def test_irises_of_a_mirrored_eye() -> None:
     mesh, right, left = RNG.uniform(0, 9, (468, 3)), *RNG.uniform(0, 9, (2, 76, 3))
-    face = vision.with_irises(mesh, right, left)
+    face = with_irises(mesh, right, left)
     np.testing.assert_array_equal(face[468:473, :2], right[71:, :2])
     np.testing.assert_array_equal(face[[473, 476, 475, 474, 477], :2], left[71:, :2])
 
@@ -195,15 +208,15 @@ def test_each_point_of_a_part_is_another_one() -> None:
     parts = (module.LIPS_POINTS, module.RIGHT_EYE_POINTS, module.LEFT_EYE_POINTS)
     assert [len(set(part)) for part in parts] == [len(part) for part in parts] == [80, 71, 71]
     assert not set(parts[1]) & set(parts[2])
-    assert {i for edge in vision.LIPS for i in edge} == set(parts[0][:40])
-    assert {i for edge in vision.RIGHT_EYE for i in edge} == set(parts[1][:16])
+    assert {i for edge in LIPS for i in edge} == set(parts[0][:40])
+    assert {i for edge in RIGHT_EYE for i in edge} == set(parts[1][:16])
 
 
 def test_a_mask_lies_where_its_region_is() -> None:
     """The upper half, of a region that is turned by a quarter: in the picture the right half."""
     mask = np.zeros((256, 256))
     mask[:128] = 1
-    transform = vision.POSE.transform(vision.Region((300, 200), 200, 100, 90))
+    transform = vision.POSE.transform(Region((300, 200), 200, 100, 90))
     shown = vision.mask_in_picture(mask, transform, PICTURE)
     assert shown.shape == PICTURE
     expected = np.zeros(PICTURE)
@@ -213,7 +226,7 @@ def test_a_mask_lies_where_its_region_is() -> None:
 
 
 def test_metres_turn_with_the_region() -> None:
-    transform = vision.POSE.transform(vision.Region((300, 200), 200, 200, 90))
+    transform = vision.POSE.transform(Region((300, 200), 200, 200, 90))
     body = vision.Landmarks(np.zeros((1, 3)), world=np.array([[0.5, 0.0, 0.25]]))
     actual = body.to_picture(transform, PICTURE, vision.POSE.size)
     assert actual.world is not None

@@ -11,6 +11,17 @@ from numpy.typing import NDArray
 
 from gles_apps import vision
 from gles_apps.vision import poses, skeletons
+from gles_apps.vision.detection import sigmoid
+from gles_apps.vision.poses import posenet_pose, posenet_poses
+from gles_apps.vision.skeletons import (
+    COCO_KEY_POINTS,
+    FACE_EDGES,
+    HAND_EDGES,
+    HAND_LANDMARKS,
+    IRIS_EDGES,
+    POSE_EDGES,
+    POSE_LANDMARKS,
+)
 from gles_delegate import ImageTransform
 
 SIZE, GRID, STRIDE = (97, 129), (7, 9), 16
@@ -54,22 +65,22 @@ def pixels_of(pose: vision.Pose) -> Floats:
 
 def test_one_person() -> None:
     heat, offsets, _, _ = maps_of([LEFT])
-    pose = vision.posenet_pose(heat, offsets, SIZE)
+    pose = posenet_pose(heat, offsets, SIZE)
     np.testing.assert_allclose(pixels_of(pose), LEFT)
-    np.testing.assert_allclose(pose.scores, vision.sigmoid(3 - np.arange(17) / 10))
+    np.testing.assert_allclose(pose.scores, sigmoid(3 - np.arange(17) / 10))
     assert pose.score == pytest.approx(np.mean(pose.scores))
 
 
 def test_two_people() -> None:
     maps = maps_of([LEFT, RIGHT])
-    actual = vision.posenet_poses(*maps, SIZE)
+    actual = posenet_poses(*maps, SIZE)
     assert len(actual) == 2
     for pose, person in zip(actual, (LEFT, RIGHT), strict=True):
         np.testing.assert_allclose(pixels_of(pose), person)
         assert pose.score == pytest.approx(np.mean(pose.scores))
-    assert vision.posenet_poses(*maps, SIZE, most=1) == actual[:1]
-    assert vision.posenet_poses(*maps, SIZE, threshold=0.9) == actual[:1]
-    assert vision.posenet_poses(*maps, SIZE, threshold=0.99) == []
+    assert posenet_poses(*maps, SIZE, most=1) == actual[:1]
+    assert posenet_poses(*maps, SIZE, threshold=0.9) == actual[:1]
+    assert posenet_poses(*maps, SIZE, threshold=0.99) == []
 
 
 def by_hand(
@@ -125,7 +136,7 @@ def test_random_maps_decode_as_by_hand(seed: int) -> None:
     heat = rng.normal(-1, 2, (1, *GRID, 17))
     offsets = rng.normal(0, 8, (1, *GRID, 34))
     forward, backward = rng.normal(0, 30, (2, 1, *GRID, 32))
-    actual = vision.posenet_poses(heat, offsets, forward, backward, SIZE, radius=12)
+    actual = posenet_poses(heat, offsets, forward, backward, SIZE, radius=12)
     expected = by_hand(heat, offsets, (forward, backward), 12, 0.5)
     assert len(actual) == len(expected) == 5
     for pose, (points, score) in zip(actual, expected, strict=True):
@@ -136,9 +147,9 @@ def test_random_maps_decode_as_by_hand(seed: int) -> None:
 def test_maps_that_do_not_fit() -> None:
     heat, offsets, forward, backward = maps_of([LEFT])
     with pytest.raises(ValueError, match="expected heat maps"):
-        vision.posenet_pose(heat, offsets[..., 1:], SIZE)
+        posenet_pose(heat, offsets[..., 1:], SIZE)
     with pytest.raises(ValueError, match="expected 17 heat maps"):
-        vision.posenet_poses(heat, offsets, forward, backward[..., 1:], SIZE)
+        posenet_poses(heat, offsets, forward, backward[..., 1:], SIZE)
 
 
 def test_movenet() -> None:
@@ -161,9 +172,9 @@ def test_numbers_that_are_none_make_no_points() -> None:
     heat, offsets, forward, backward = maps_of([LEFT])
     heat[0, 0, 0] = np.nan
     forward[..., 0] = np.nan
-    pose = vision.posenet_pose(heat, offsets, SIZE)
+    pose = posenet_pose(heat, offsets, SIZE)
     np.testing.assert_allclose(pixels_of(pose), LEFT)
-    actual, *_ = vision.posenet_poses(heat, offsets, forward, backward * np.nan, SIZE)
+    actual, *_ = posenet_poses(heat, offsets, forward, backward * np.nan, SIZE)
     known = np.isfinite(actual.points).all(1)
     assert 0 < known.sum() < 17
     np.testing.assert_allclose(pixels_of(actual)[known], LEFT[known])
@@ -185,9 +196,9 @@ def test_poses_in_the_picture() -> None:
 @pytest.mark.parametrize(
     ("edges", "names"),
     [
-        (vision.COCO_EDGES, vision.COCO_KEY_POINTS),
-        (vision.POSE_EDGES, vision.POSE_LANDMARKS),
-        (vision.HAND_EDGES, vision.HAND_LANDMARKS),
+        (vision.COCO_EDGES, COCO_KEY_POINTS),
+        (POSE_EDGES, POSE_LANDMARKS),
+        (HAND_EDGES, HAND_LANDMARKS),
     ],
 )
 def test_skeletons_join_every_point_once(edges: skeletons.Edges, names: tuple[str, ...]) -> None:
@@ -199,8 +210,8 @@ def test_skeletons_join_every_point_once(edges: skeletons.Edges, names: tuple[st
 @pytest.mark.parametrize(
     ("edges", "names"),
     [
-        (vision.COCO_EDGES, vision.COCO_KEY_POINTS),
-        (vision.POSE_EDGES, vision.POSE_LANDMARKS),
+        (vision.COCO_EDGES, COCO_KEY_POINTS),
+        (POSE_EDGES, POSE_LANDMARKS),
     ],
 )
 def test_left_and_right_mirror_each_other(edges: skeletons.Edges, names: tuple[str, ...]) -> None:
@@ -211,6 +222,6 @@ def test_left_and_right_mirror_each_other(edges: skeletons.Edges, names: tuple[s
 
 
 def test_face_contours() -> None:
-    assert len(vision.FACE_EDGES) == 40 + 2 * 16 + 2 * 8 + 36
-    assert {i for edge in vision.FACE_EDGES for i in edge} <= set(range(468))
-    assert {i for edge in vision.IRIS_EDGES for i in edge} == set(range(469, 478)) - {473}
+    assert len(FACE_EDGES) == 40 + 2 * 16 + 2 * 8 + 36
+    assert {i for edge in FACE_EDGES for i in edge} <= set(range(468))
+    assert {i for edge in IRIS_EDGES for i in edge} == set(range(469, 478)) - {473}

@@ -7,15 +7,14 @@ import math
 import numpy as np
 import pytest
 
-from gles_apps.vision import (
-    Detection,
-    OneEuro,
+from gles_apps.vision import Detection, region_of_detection
+from gles_apps.vision.regions import (
     Region,
     landmarks_in_picture,
-    region_of_detection,
     region_of_landmarks,
     rotation_between,
 )
+from gles_apps.vision.smoothing import OneEuro
 from gles_apps.vision.tracking import Smoothing
 
 PICTURE = (400, 600)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from gles_apps import vision
+from gles_apps.vision.landmarks import distinct_hands
+from gles_apps.vision.regions import Region
 
 PICTURE = (400, 600)
 
@@ -32,7 +34,7 @@ def test_the_detector_runs_only_for_objects_that_are_wanted() -> None:
     start = vision.Tracker(vision.FACE, most=2)
     assert start.needs_detector
     one = start.with_detections([detected(100, 200)], PICTURE)
-    assert one.objects[0].region == vision.Region((100, 200), 90, 90)
+    assert one.objects[0].region == Region((100, 200), 90, 90)
     assert one.objects[0].landmarks is None
     assert one.needs_detector
     # Another one where the first is, and two elsewhere, of which one is too many.
@@ -90,7 +92,7 @@ def test_hands_that_coincide_are_one() -> None:
     apart = hand_at(100, 100)
     apart.points[:12, 0] += 40
     beside = hand_at(185, 100)
-    assert vision.distinct_hands([here, hand_at(110, 100), apart, beside]) == [0, 2, 3]
+    assert distinct_hands([here, hand_at(110, 100), apart, beside]) == [0, 2, 3]
 
 
 def test_the_presence_must_exceed_its_limit() -> None:

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gles_apps import vision
-from gles_apps.vision.yolo import YOLO_KINDS
+from gles_apps.vision.yolo import YOLO_KINDS, oriented_overlaps
 from gles_delegate import ImageTransform
 from gles_delegate.model.metadata import TensorMetadata
 from tests.support.speed import scaled
@@ -371,15 +371,15 @@ def oriented_boxes(count: int) -> Array:
 
 def test_overlaps_of_oriented_boxes() -> None:
     boxes = oriented_boxes(20)
-    actual = vision.oriented_overlaps(boxes, boxes[:7])
+    actual = oriented_overlaps(boxes, boxes[:7])
     expected = [[plain_oriented_overlap(a, b) for b in boxes[:7]] for a in boxes]
     np.testing.assert_allclose(actual, expected, atol=1e-6)
     np.testing.assert_allclose(actual[range(7), range(7)], 1, atol=1e-6)
     # A quarter turn of exchanged sides is the same box.
     turned = boxes[:, [0, 1, 3, 2, 4]] + [0, 0, 0, 0, math.pi / 2]
-    np.testing.assert_allclose(vision.oriented_overlaps(turned, boxes[:7]), actual, atol=1e-6)
+    np.testing.assert_allclose(oriented_overlaps(turned, boxes[:7]), actual, atol=1e-6)
     odd = [(0, 0, 0, 5, 0), (NAN, 0, 1, 1, 0), (0, 0, INF, 1, 0), (0, 0, 1e200, 1e200, 1)]
-    assert not vision.oriented_overlaps(np.array(odd), np.array([*odd, boxes[0]])).any()
+    assert not oriented_overlaps(np.array(odd), np.array([*odd, boxes[0]])).any()
 
 
 @pytest.mark.parametrize("as_shares", [True, False])

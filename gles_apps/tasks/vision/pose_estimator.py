@@ -33,7 +33,7 @@ class PoseEstimatorResult:
     """People in a picture.
 
     Attributes:
-        poses: Each person's points, in the order of `vision.COCO_KEY_POINTS`, as shares of the
+        poses: Each person's points, in the order of `COCO_KEY_POINTS`, as shares of the
             picture; the best person first.
         threshold: The least score of a point that is drawn.
     """
