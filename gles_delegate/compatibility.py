@@ -63,7 +63,7 @@ class CompatibilityList:
             return
         finally:
             gpu.release()
-        wrong = [f"{c.name}: {c.wrong}" for c in self._with("float32") if not c.is_right]
+        wrong = [f"{c.name}: {c.wrong}" for c in self._with("float32") if not c.passed]
         if wrong:
             more = f"; {len(wrong) - _MOST_NAMED} more" * (len(wrong) > _MOST_NAMED)
             self.reason = (
@@ -86,9 +86,9 @@ class CompatibilityList:
         If it passed, each call measures two convolutions in a new context.
         """
         halves = self._with("float16")
-        is_right = bool(halves) and all(check.is_right for check in halves)
+        passed = bool(halves) and all(check.passed for check in halves)
         return GpuDelegateOptions(
-            precision_loss_allowed=is_right and self._half_is_faster(),
+            precision_loss_allowed=passed and self._half_is_faster(),
             device_index=self._device_index,
         )
 

@@ -81,7 +81,7 @@ def self_test(device: int | None) -> dict[str, Any]:
         with common.progress_bar() as bar:
             tested = CompatibilityList(device, common.counting(bar, "self-test"))
         state["healthy"], state["reason"] = not tested.reason, tested.reason
-        state["checks"] = [{**dataclasses.asdict(c), "passed": c.is_right} for c in tested.checks]
+        state["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
         if tested.limits is not None:
             names = ("vendor", "renderer", "version")
             state["device"] = {name: getattr(tested, name) for name in names}

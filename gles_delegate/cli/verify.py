@@ -51,14 +51,14 @@ def verification(device: int | None, quick: bool) -> dict[str, Any]:
         "runs": len(every),
         "ops": [_row(op, of_op) for op, of_op in results.items()],
         "left_to_the_cpu": sorted({case.op for case in cases} - results.keys()),
-        "wrong": [dataclasses.asdict(result) for result in every if not result.is_right],
+        "wrong": [dataclasses.asdict(result) for result in every if not result.passed],
     }
 
 
 def _row(op: str, results: Sequence[CaseResult]) -> dict[str, Any]:
     """The results of an op, with its worst ones as shares of the allowed error."""
     row: dict[str, Any] = {"op": op, "runs": len(results)}
-    row["right"] = sum(result.is_right for result in results)
+    row["right"] = sum(result.passed for result in results)
     for storage in ("float32", "float16"):
         of_storage = [result.ratio for result in results if result.storage == storage]
         row[storage] = max(of_storage, default=None)

@@ -73,7 +73,7 @@ class CaseResult:
     failure: str = ""
 
     @property
-    def is_right(self) -> bool:
+    def passed(self) -> bool:
         return not self.failure and self.error <= self.allowed
 
     @property

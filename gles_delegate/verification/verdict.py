@@ -49,7 +49,7 @@ def wrong_ops(thread: GlThread, options: GpuDelegateOptions) -> Verdict:
 
 def _verdict(thread: GlThread, forms: list[Form]) -> Verdict:
     results = thread.run(lambda: [*verified(thread.gpu, load_cases(quick=True), forms)])
-    wrong = sorted((r for r in results if not r.is_right), key=lambda result: -result.ratio)
+    wrong = sorted((r for r in results if not r.passed), key=lambda result: -result.ratio)
     return {result.op: _reason(result) for result in reversed(wrong)}
 
 

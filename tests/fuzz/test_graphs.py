@@ -68,4 +68,4 @@ def test_copies(choose: random.Random, name: str, gpu: GpuContext) -> None:
         limits = limits_of(limits, profiles.NAMED[name])
     with gpu.guard():
         results = [*verified(gpu, [case], every_form(limits))]
-    assert [result for result in results if not result.is_right] == []
+    assert [result for result in results if not result.passed] == []

@@ -121,7 +121,7 @@ def test_wrong_lines_show(build: Any, old: str, new: str, deed: str, gpu: GpuCon
         with lying_driver(old, new):
             (result,) = verified(gpu, [case], [form])
     assert deed in result.failure
-    assert not result.is_right
+    assert not result.passed
 
 
 def test_results_stay() -> None:

@@ -138,7 +138,7 @@ def test_every_form_of_every_profile_is_right(
     finally:
         gpu.release()
     assert len(results) >= len(chosen)
-    assert [result for result in results if not result.is_right] == []
+    assert [result for result in results if not result.passed] == []
 
 
 @pytest.mark.parametrize("op", SAMPLED)
@@ -165,7 +165,7 @@ def test_loops_that_end_early_show(op: str) -> None:
                 with lying_driver(loop, "#error", name=name):  # parts that #if leaves out
                     cases = [case for case in QUICK[op] if run([case])[0].failure]
                 with lying_driver(loop, ending_early(loop), name=name):
-                    if cases and all(run([case])[0].is_right for case in cases):
+                    if cases and all(run([case])[0].passed for case in cases):
                         hidden.append(loop)
     finally:
         gpu.release()

@@ -80,7 +80,7 @@ def test_allowed_errors(dtype: str, off: float, half: bool, right: bool) -> None
     assert case.deviation([result], half)[0] == 0
     result[1, 1] = off
     error, allowed = case.deviation([result], half)
-    assert CaseResult("", "", "", 0, error, allowed).is_right == right
+    assert CaseResult("", "", "", 0, error, allowed).passed == right
 
 
 def test_errors_are_relative_to_the_largest_number() -> None:
