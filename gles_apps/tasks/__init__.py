@@ -7,11 +7,9 @@ gles_delegate import tasks as python``, and ``mediapipe.tasks.python`` becomes
 """
 
 import sys
-from typing import NoReturn
 
 from gles_apps.tasks import audio, components, vision
 from gles_apps.tasks.image import Image, ImageFormat
-from gles_apps.tasks.missing import missing
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.paths import register_paths
 from gles_apps.tasks.task import TaskReport
@@ -32,7 +30,3 @@ __all__ = [
 
 
 register_paths()
-
-
-def __getattr__(name: str) -> NoReturn:
-    missing(__name__, name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,23 @@ CHANNELS = {
     "float32": {ImageFormat.VEC32F1: 1, ImageFormat.VEC32F2: 2, ImageFormat.VEC32F4: 4},
 }
 """Channels of each format, by the pixels' type."""
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """Pixels of a picture, in arrays or textures.
+
+    Attributes:
+        arrays: Uint8 [height, width, channels] of each plane; none if they are textures.
+        textures: A texture of each plane; None if they are arrays.
+        options: Fields of `ImageTransform` that belong to the picture.
+        fence: After the commands that draw the textures; None: there is none to wait for.
+    """
+
+    arrays: tuple[Array, ...] = ()
+    textures: tuple[Any, ...] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    fence: Fence | int | None = None
 
 
 class Image:
@@ -80,18 +98,15 @@ class Image:
             raise ValueError(
                 f"expected {depth} channels for {self._format.name}, found {pixels.shape[2]}"
             )
-        self._set((pixels.copy(),), None, {})
+        self._set(Planes((pixels.copy(),)))
 
-    def _set(self, planes: tuple[Array, ...], textures: Any, options: dict[str, Any]) -> None:
-        for plane in planes:
+    def _set(self, planes: Planes) -> None:
+        for plane in planes.arrays:
             plane.flags.writeable = False
-        self._planes = planes
-        self._textures: tuple[Any, ...] | None = textures
-        self._options = options  # fields of ImageTransform
+        self.planes = planes
         self._size: Size | None = None
-        if planes:
-            self._note_size(*planes[0].shape[:2])
-        self._fence: Fence | int | None = None
+        if planes.arrays:
+            self.note_size(*planes.arrays[0].shape[:2])
 
     @classmethod
     def create_from_file(cls, file_name: str | Path) -> Image:
@@ -165,8 +180,7 @@ class Image:
             "packed": packed,
             "flip_y": flip_y,
         }
-        image._set(copies, None if arrays else tuple(planes), options)
-        image._fence = fence
+        image._set(Planes(copies, None if arrays else tuple(planes), options, fence))
         return image
 
     def numpy_view(self) -> Array:
@@ -175,27 +189,27 @@ class Image:
         Raises:
             ValueError: The picture is a texture or has planes.
         """
-        if len(self._planes) != 1:
+        if len(self.planes.arrays) != 1:
             raise ValueError(
                 "expected a picture of one array, found "
-                + ("planes" if self._planes else "a texture: read it where it was drawn")
+                + ("planes" if self.planes.arrays else "a texture: read it where it was drawn")
             )
-        return self._planes[0]
+        return self.planes.arrays[0]
 
     def __getitem__(self, key: tuple[int, ...]) -> Any:
         return self.numpy_view()[key].item()
 
     def uses_gpu(self) -> bool:
         """Whether it is a texture."""
-        return not self._planes
+        return not self.planes.arrays
 
     def is_contiguous(self) -> bool:
         """Whether rows follow each other without gaps in MediaPipe: it aligns them to 4 bytes."""
-        return len(self._planes) != 1 or self.step == self._row_bytes
+        return len(self.planes.arrays) != 1 or self.step == self._row_bytes
 
     def is_empty(self) -> bool:
         """Whether it has no pixels."""
-        return bool(self._planes) and not self._planes[0].size
+        return bool(self.planes.arrays) and not self.planes.arrays[0].size
 
     def is_aligned(self, alignment_boundary: int) -> bool:
         """Whether each row's number of bytes is a multiple of this."""
@@ -219,18 +233,23 @@ class Image:
             ValueError: It is a texture, known by its GL name, that no task has seen.
         """
         if self._size is None:
-            size = getattr((self._textures or (None,))[0], "size", None)
+            size = getattr((self.planes.textures or (None,))[0], "size", None)
             if size is None:
                 raise ValueError(
                     "expected a texture that knows its size, found a GL name: give it to a task, "
                     "or use an object with `size` and `glo`"
                 )
-            return self._note_size(int(size[1]), int(size[0]))
+            return self.note_size(int(size[1]), int(size[0]))
         return self._size
 
-    def _note_size(self, height: int, width: int) -> Size:
-        """Set the size by that of its first plane."""
-        self._size = (height, width if self._options.get("packed") is None else 2 * width)
+    @property
+    def has_size(self) -> bool:
+        """Whether the size is known without a look at the texture."""
+        return self._size is not None or hasattr((self.planes.textures or (None,))[0], "size")
+
+    def note_size(self, height: int, width: int) -> Size:
+        """Set the size by the size of its first plane."""
+        self._size = (height, width if self.planes.options.get("packed") is None else 2 * width)
         return self._size
 
     @property
@@ -243,7 +262,7 @@ class Image:
 
     @property
     def channels(self) -> int:
-        return int(self._planes[0].shape[2]) if len(self._planes) == 1 else 3
+        return int(self.planes.arrays[0].shape[2]) if len(self.planes.arrays) == 1 else 3
 
     @property
     def image_format(self) -> ImageFormat:

@@ -168,7 +168,7 @@ class PictureNetwork(Closing):
                 f"expected a picture of {names} for {self.name}, found {image.image_format.name}"
             )
         details = self.inputs[self.picture]
-        index, own = details["index"], image._options
+        index, own = details["index"], image.planes.options
         if any(getattr(transform, name) != value for name, value in own.items()):
             transform = replace(transform, **own)
         if self._delegate is not None and self._place.fits(image):
@@ -176,7 +176,7 @@ class PictureNetwork(Closing):
             self._is_bound = True
             self._delegate.bind_texture_to_tensor(index, textures, transform=transform)
             return
-        dtype, planes = np.dtype(details["dtype"]).name, list(image._planes)
+        dtype, planes = np.dtype(details["dtype"]).name, list(image.planes.arrays)
         pixels = transform.apply(
             planes if len(planes) > 1 else planes[0],
             self.size,

@@ -85,26 +85,27 @@ class Place(NotPickled):
         """Whether its planes fit into textures; the CPU scales others."""
         assert self._thread is not None
         most = self._thread.gpu.limits.texture_size
-        return all(max(plane.shape[:2]) <= most for plane in image._planes)
+        return all(max(plane.shape[:2]) <= most for plane in image.planes.arrays)
 
     def textures(self, image: Image) -> tuple[Any, ...]:
         """A picture's planes as textures, inside `run`; arrays are uploaded once."""
         assert self._thread is not None
         gpu = self._thread.gpu
-        if image._textures is not None:
-            if image._fence is not None:
-                wait_on_gpu(gpu.gl, image._fence)
-            if image._size is None and not hasattr(image._textures[0], "size"):
-                level = texture_level(gpu, image._textures[0])
-                image._note_size(level.height, level.width)
-            return tuple(image._textures)
+        planes = image.planes
+        if planes.textures is not None:
+            if planes.fence is not None:
+                wait_on_gpu(gpu.gl, planes.fence)
+            if not image.has_size:
+                level = texture_level(gpu, planes.textures[0])
+                image.note_size(level.height, level.width)
+            return planes.textures
         if self._uploaded is None or self._uploaded() is not image:
             self._uploaded = None
             with gpu.textures():
-                for i, plane in enumerate(image._planes):
+                for i, plane in enumerate(planes.arrays):
                     self._texture(gpu, i, plane.shape).write(plane)
             self._uploaded = weakref.ref(image)
-        return tuple(self._textures[i].glo for i in range(len(image._planes)))
+        return tuple(self._textures[i].glo for i in range(len(planes.arrays)))
 
     def _texture(self, gpu: GpuContext, i: int, shape: tuple[int, ...]) -> PixelTexture:
         texture = self._textures.get(i)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -148,6 +148,38 @@ class DetectionResult:
         if len(found) < len(self.detections):
             raise ValueError("expected a result of a task, found a detection made by hand")
         return found
+
+
+def detection_result(
+    detections: Sequence[vision.Detection],
+    size: Size,
+    category: Callable[[vision.Detection], Category] | None = None,
+) -> DetectionResult:
+    """Boxes in whole pixels: left, top, width and height are truncated and each limited to the
+    picture's size, as in MediaPipe's DetectionTransformationCalculator.
+
+    Args:
+        detections: In shares of the picture.
+        size: Height and width of the picture.
+        category: Makes the class of one; default: class 0.
+    """
+    height, width = size
+    results = []
+    for detection in detections:
+        left, top, right, bottom = detection.box
+        sides = (left * width, top * height, (right - left) * width, (bottom - top) * height)
+        limits = (width, height, width, height)
+        box = BoundingBox(
+            *(min(max(int(n), 0), most) for n, most in zip(sides, limits, strict=True))
+        )
+        own = Category(0, detection.score) if category is None else category(detection)
+        scores = detection.key_point_scores or (0.0,) * len(detection.key_points)
+        points = [
+            NormalizedKeypoint(x, y, None, score)
+            for (x, y), score in zip(detection.key_points, scores, strict=True)
+        ]
+        results.append(Detection(box, [own], points, detection))
+    return DetectionResult(results)
 
 
 def pixels(shares: Any, size: Size) -> Any:

@@ -1,8 +1,5 @@
 """Tasks on pictures."""
 
-from typing import NoReturn
-
-from gles_apps.tasks.missing import missing
 from gles_apps.tasks.options import ImageProcessingOptions
 from gles_apps.tasks.options import VisionTaskRunningMode as RunningMode
 from gles_apps.tasks.vision import drawing_styles, drawing_utils
@@ -100,7 +97,3 @@ __all__ = [
     "drawing_utils",
     "open_task",
 ]
-
-
-def __getattr__(name: str) -> NoReturn:
-    missing(__name__, name)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gles_apps.tasks.components.containers import DetectionResult
+from gles_apps.tasks.components.containers import DetectionResult, detection_result
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_apps.tasks.vision.detections import detection_result
 from gles_apps.tasks.vision.finding import Finder
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
@@ -59,4 +58,4 @@ class FaceDetector(Detects[DetectionResult]):
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
         transform = self._sampling(region, self._finder.transform, "letterbox")
-        return detection_result(self._finder(image, transform), image)
+        return detection_result(self._finder(image, transform), image.size)

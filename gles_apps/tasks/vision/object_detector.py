@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gles_apps.tasks.classes import Choice, calibrated, model_errors
-from gles_apps.tasks.components.containers import Category, DetectionResult
+from gles_apps.tasks.components.containers import Category, DetectionResult, detection_result
 from gles_apps.tasks.components.containers import Detection as Detected
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_apps.tasks.vision.detections import detection_result
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import Detection, Detector
 from gles_apps.vision.detectors import find_detector, preprocessing, read_detections
@@ -117,7 +116,7 @@ class ObjectDetector(Detects[DetectionResult]):
             for each in found
             if each.class_index in self._choice
         ]
-        return merged(detection_result(mapped[: self._choice.most], image, self._category))
+        return merged(detection_result(mapped[: self._choice.most], image.size, self._category))
 
     def _category(self, detection: Detection) -> Category:
         """Named classes have no index, as in MediaPipe's DetectionLabelIdToTextCalculator."""
