@@ -24,7 +24,7 @@ TEXTS = {
 def test_commands_have_the_options_that_are_named(page: str) -> None:
     text = TEXTS[page].replace('", "', " ")  # the list of a Dockerfile's CMD
     for name, rest in re.findall(r"gles-delegate ([a-z]+)\b([^`\n|;]*)", text):
-        command = gles_delegate.commands.get(name)
+        command = gles_delegate.get_command(click.Context(gles_delegate), name)
         assert command is not None, f"gles-delegate {name}"
         with click.Context(command) as context:
             known = {option for each in command.get_params(context) for option in each.opts}
