@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from gles_apps.batch.predictor import FORMATS, Batch, Predictor
+from gles_apps.batch.results import without_nan
 from gles_apps.batch.tasks import TaskPredictor
 from gles_delegate import DelegateError
 from gles_delegate.extension import Array
@@ -175,7 +176,7 @@ def _typed(name: str, value: Any, dtype: Any) -> Array:
 def _plain(array: Any) -> Any:
     """A result as JSON, with null for NaN and infinity."""
     if not isinstance(array, np.ndarray):  # the rows of a task
-        return array
+        return without_nan(array)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         finite = array.astype(object)
         finite[~np.isfinite(array)] = None

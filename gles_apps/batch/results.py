@@ -82,6 +82,11 @@ def column_name(output: str) -> str:
     return f"{output} (output)" if output in (*ABOUT, "row") else output
 
 
+def without_nan(value: Any) -> Any:
+    """A value for JSON, with None for NaN and infinity."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)
+
+
 def digest(*contents: bytes | memoryview | str) -> str:
     """32 hexadecimal digits for contents, each with its length."""
     hashed = blake2b(digest_size=16)
@@ -197,7 +202,7 @@ class Results:
         about = row["path"], row["picture"], row["error"]
         data = io.BytesIO()
         if self._columns is None:
-            text = json.dumps(row.get("results", []), allow_nan=False).encode()
+            text = json.dumps(without_nan(row.get("results", []))).encode()
             return *about, text, _check(*about, text)
         for name, column in self._columns.items() if row["error"] is None else ():
             values = np.asarray(row[name], column.dtype)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import os
 import resource
@@ -354,6 +355,35 @@ def test_columns() -> None:
         "scores": Column("float32", 5),
         "path (output)": Column("uint8", 6),
     }
+
+
+def test_results_of_a_task(output: Path) -> None:
+    """A row for each result, NaN as an empty cell, and one for a picture that has none."""
+    cat = {"class": 3, "label": "cat", "score": 0.5, "box": [1.0, 2.0, 3.5, 4.0]}
+    results = open_results(output, MODEL, None)
+    about = {"picture": digest("x"), "error": None}
+    results.add(
+        [
+            {"path": "/a", **about, "results": [cat, cat | {"score": float("nan")}]},
+            {"path": "/b", **about, "results": []},
+            {"path": "/c", **about, "error": "no picture"},
+        ]
+    )
+    results.write_table()
+    results.close()
+    if output.suffix == ".csv":
+        with output.open(newline="", encoding="utf-8") as file:
+            lines: list[Any] = list(csv.DictReader(file))
+    else:
+        parquet = pytest.importorskip("pyarrow.parquet")
+        lines = parquet.read_table(output / "results.parquet").to_pylist()
+    assert [line["path"] for line in lines] == ["/a", "/a", "/b", "/c"]
+    assert [line["label"] or None for line in lines] == ["cat", "cat", None, None]
+    assert [line["score"] in ("", None) for line in lines] == [False, True, True, True]
+    assert [float(lines[0][side]) for side in ("left", "bottom")] == [1, 4]
+    again = open_results(output, MODEL, None)
+    assert again.rows["/c"] == (about["picture"], "no picture")
+    again.close()
 
 
 def test_a_csv_file_has_no_room_for_pictures(tmp_path: Path) -> None:
