@@ -20,11 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from gles_apps.batch.results import Column, Results, Row, digest, open_results
+from gles_apps.batch.results import Column, Columns, Results, Row, digest, open_results
 from gles_delegate.errors import DelegateError
 from tests.attack.workers import Outcome
 
 COLUMNS = {"scores": Column("float32", 2)}
+KINDS = (COLUMNS, None)
+"""Outputs of a model, and results of a task."""
 MODEL = "model 0123"
 TABLE = "results.parquet"
 FOREIGN = {
@@ -36,11 +38,11 @@ FOREIGN = {
 
 
 def run_results(_: bytes, seed: int) -> Outcome:
-    """A life of a folder or, of odd seeds, of a CSV file."""
+    """A life of a folder or, of odd seeds, of a CSV file; of outputs or of results."""
     choose = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         output = Path(name, "results.csv" if seed % 2 else "results")
-        life = _Life(output, choose)
+        life = _Life(output, choose, KINDS[seed // 2 % 2])
         steps = [choose.choice(STEPS) for _ in range(choose.randint(2, 8))]
         done: list[str] = []
         try:
@@ -57,12 +59,13 @@ class _Life:
     """A folder, and the rows that it should hold.
 
     Attributes:
+        columns: See `open_results`.
         rows: The digest of the picture and the error of each path that is written.
         damaged: Whether it was changed by others since, so that only its errors count.
     """
 
-    def __init__(self, output: Path, choose: random.Random) -> None:
-        self.output, self.choose = output, choose
+    def __init__(self, output: Path, choose: random.Random, columns: Columns) -> None:
+        self.output, self.choose, self.columns = output, choose, columns
         self.rows: dict[str, tuple[str, str | None]] = {}
         self.damaged = False
         self.folder = output.parent if output.suffix else output
@@ -73,13 +76,17 @@ class _Life:
     def some(self) -> list[Row]:
         """Rows that are not there yet."""
         return [
-            _row(f"/p/{self.choose.getrandbits(32)}", self.choose.getrandbits(8))
+            self.row(f"/p/{self.choose.getrandbits(32)}", self.choose.getrandbits(8))
             for _ in range(self.choose.randint(1, 5))
         ]
 
+    def row(self, path: str, seed: int) -> Row:
+        row = {"path": path, "picture": digest(path, str(seed)), "error": None}
+        return row | ({"scores": _scores(seed)} if self.columns else {"results": _results(seed)})
+
     @contextmanager
     def opened(self) -> Iterator[Results]:
-        results = open_results(self.output, MODEL, COLUMNS)
+        results = open_results(self.output, MODEL, self.columns)
         try:
             yield results
         finally:
@@ -108,15 +115,28 @@ class _Life:
             assert results.rows == self.rows, "other rows"
             results.write_table()
         rows = _table(self.output)
+        if self.columns is None:
+            self._check_results(rows)
+            return
         assert sorted(each["path"] for each in rows) == sorted(self.rows), "other paths"
         for each in rows:
             seed = _seed_of(each["path"], each["picture"])
-            assert np.float32(each["scores"]).tolist() == _scores(seed).tolist(), "other scores"
+            scores = each.get("scores") or [each["scores_0"], each["scores_1"]]
+            assert np.float32(scores).tolist() == _scores(seed).tolist(), "other scores"
+
+    def _check_results(self, rows: list[dict[str, Any]]) -> None:
+        """Each picture's lines, in the order of its results."""
+        assert {each["path"] for each in rows} == self.rows.keys(), "other paths"
+        for path in self.rows:
+            lines = [each for each in rows if each["path"] == path]
+            numbers = [int(each["class"]) for each in lines if each.get("class") not in ("", None)]
+            expected = [each["class"] for each in _results(_seed_of(path, lines[0]["picture"]))]
+            assert numbers == expected, "other results"
+            assert len(lines) == max(len(expected), 1), "other lines"
 
 
-def _row(path: str, seed: int) -> Row:
-    about = {"path": path, "picture": digest(path, str(seed)), "error": None}
-    return {**about, "scores": _scores(seed)}
+def _results(seed: int) -> list[dict[str, Any]]:
+    return [{"class": seed + i, "label": "é,\n", "score": 0.5} for i in range(seed % 4)]
 
 
 def _scores(seed: int) -> Any:
@@ -130,8 +150,7 @@ def _seed_of(path: str, picture: str) -> int:
 def _table(output: Path) -> list[dict[str, Any]]:
     if output.suffix:
         with output.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
-        return [{**row, "scores": [float(row["scores_0"]), float(row["scores_1"])]} for row in rows]
+            return list(csv.DictReader(file))
     import pyarrow.parquet as pq
 
     rows: list[dict[str, Any]] = pq.read_table(output / TABLE).to_pylist()
@@ -151,13 +170,13 @@ def _run_again(life: _Life) -> None:
         for path in paths:
             del life.rows[path]
         if paths:
-            life.add(results, [_row(path, life.choose.getrandbits(8)) for path in paths])
+            life.add(results, [life.row(path, life.choose.getrandbits(8)) for path in paths])
 
 
 def _two_runs(life: _Life) -> None:
     with suppress(DelegateError) if life.damaged else _nothing(), life.opened() as results:
         try:
-            open_results(life.output, MODEL, COLUMNS).close()
+            open_results(life.output, MODEL, life.columns).close()
         except DelegateError:
             life.add(results, life.some())
         else:
@@ -166,7 +185,7 @@ def _two_runs(life: _Life) -> None:
 
 def _other_model(life: _Life) -> None:
     with suppress(DelegateError):
-        open_results(life.output, "model 4567", COLUMNS).close()
+        open_results(life.output, "model 4567", life.columns).close()
         assert not life.rows or life.damaged, "another model's results were taken"
         for file in life.files():
             file.unlink()  # they are of that model now
@@ -181,7 +200,7 @@ def _killed(life: _Life) -> None:
     child = os.fork()
     if not child:
         with suppress(BaseException):
-            results = open_results(life.output, MODEL, COLUMNS)
+            results = open_results(life.output, MODEL, life.columns)
             _die_after(kills, results)
             for i, some in enumerate(rows):
                 results.add(some)
