@@ -157,7 +157,7 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
 
 
 def half_slowdown(gpu: GpuContext) -> float:
-    """How many times as long convolutions take with float16 storage; infinite if unknown."""
+    """Ratio of convolution time, float16 to float32 storage; infinite if unknown."""
     with gpu.guard():
         return mean_slowdown(_Bench(gpu, inf, lambda done, total: None).half())
 

@@ -146,7 +146,7 @@ def _imported(
         image = egl.eglCreateImageKHR(display, 0, _LINUX_DMA_BUF, 0, attributes(*words))
     except EglError as error:
         raise ValueError(
-            f"EGL takes no dma-buf of {width}x{height}, fourcc {fourcc:#x}, stride {stride}, "
+            f"EGL cannot import a {width}x{height} dma-buf, fourcc {fourcc:#x}, stride {stride}, "
             f"offset {offset}, modifier {modifier}: {error}"
         ) from error
     return ImportedTexture(gl, image, display, size, external is not None)

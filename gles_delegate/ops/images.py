@@ -292,7 +292,9 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
     images, *counts, channels = x.shape
     batch = images // prod(blocks)
     if images % prod(blocks):
-        raise Unsupported(f"{images} images are no multiple of the blocks {blocks}")
+        raise Unsupported(
+            f"the batch of {images} is not divisible by {prod(blocks)}, the size of blocks {blocks}"
+        )
     frame, *dense, _ = row_major(x.shape)
     sizes, strides = [batch], [frame]
     for i, (count, block, stride) in enumerate(zip(counts, blocks, dense, strict=True)):
