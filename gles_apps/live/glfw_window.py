@@ -11,7 +11,7 @@ from gles_delegate import ContextError
 from gles_delegate.extension import Size
 
 LARGEST = (720, 1280)
-"""Most height and width of a window when it opens."""
+"""Maximum height and width of a window when it opens."""
 
 
 class GlfwWindow:

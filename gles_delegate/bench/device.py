@@ -32,7 +32,7 @@ _COPIED = (1, 2048, 1024, 4)
 _CHAIN = 64
 """Tiny dispatches that each wait for the previous one."""
 _RUNS, _PATIENCE = 10, 0.3
-"""Most runs of one measurement, and seconds after which no run starts."""
+"""Maximum number of runs of one measurement, and seconds after which no run starts."""
 
 
 @dataclass(frozen=True)

@@ -297,7 +297,7 @@ def _release_left() -> None:
 
 
 class _Worker:
-    """A thread that calls functions in turn. It ends when this object is dropped, too."""
+    """A thread that calls functions in sequence. It ends when this object is dropped, too."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()

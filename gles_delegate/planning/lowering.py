@@ -29,7 +29,7 @@ from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
 MOST_DECIDING = 16
-"""Most elements of an input whose values may give sizes: each value needs its own plan."""
+"""Maximum elements of an input whose values may give sizes: each value needs its own plan."""
 
 
 @dataclass(frozen=True)

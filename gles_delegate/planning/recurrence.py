@@ -28,7 +28,7 @@ BEFORE, AFTER = ("SLICE", "list", "begin", "size"), ("SLICE", "list", "next", "r
 JOINED = ("CONCATENATION", BEFORE, ELEMENT, AFTER)
 
 MOST_TESTS = 4
-"""Most comparisons in the condition of a loop."""
+"""Maximum number of comparisons in the condition of a loop."""
 
 
 class CountedLoop:

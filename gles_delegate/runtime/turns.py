@@ -14,7 +14,7 @@ from gles_delegate.runtime.session import Session
 
 
 class Turns:
-    """Asynchronous runs, which copy their outputs in turn to two sets of a session's buffers.
+    """Asynchronous runs, which copy their outputs alternately to two sets of a session's buffers.
 
     The results of the last two runs can be read.
     """
