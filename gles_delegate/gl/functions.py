@@ -219,7 +219,7 @@ class Functions:
             addresses = (self._load(name + suffix) for suffix in _SUFFIXES)
             address = next(filter(None, addresses), 0)
             if not address:
-                raise ContextError(f"the OpenGL driver has no {name}; expected OpenGL ES 3.1")
+                raise ContextError(f"the OpenGL driver lacks {name}; expected OpenGL ES 3.1")
             self._unchecked[name] = ctypes.CFUNCTYPE(*types)(address)
         return self._unchecked[name]
 

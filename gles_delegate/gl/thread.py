@@ -338,13 +338,13 @@ class _Worker:
         return future
 
     def end_with(self, function: Callable[[], None]) -> None:
-        """Queue a last call, then end the thread; takes no lock, as the collector may call this."""
+        """Queue a last call, then end the thread; does not lock, as the collector may call this."""
         self.later(function)
         self._jobs.put(None)
         self.is_stopped = True
 
     def later(self, function: Callable[[], None]) -> None:
-        """Queue a call; takes no lock, as the collector may call this."""
+        """Queue a call; does not lock, as the collector may call this."""
         self._jobs.put((Future(), function))
 
     def stop(self) -> None:

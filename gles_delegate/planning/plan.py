@@ -235,7 +235,7 @@ def _allocated(dispatches: list[Dispatch], ends: Ends, alignment: int) -> Plan:
 
 
 def _in_place(plan: Plan, alignment: int) -> Plan:
-    """The plan with tensors inside others, as far as it needs no more memory.
+    """The plan with tensors inside others, as far as this does not need more memory.
 
     A tensor inside another keeps all of that one live. Where too many bytes are live, none lie
     inside the tensors that live there.

@@ -139,7 +139,7 @@ class Segment:
     ) -> Mapping[int, Shape]:
         """Plan and compile for these input shapes; return every tensor's shape.
 
-        If the inputs `deciding` have no `values` yet, it only releases its session, and returns
+        If the inputs `deciding` do not have `values` yet, it only releases its session, and returns
         shapes for example values. Raises `UnsupportedModelError` if a node cannot run with these,
         and `ValueError` if a binding does not fit its tensor's shape.
         """

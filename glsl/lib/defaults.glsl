@@ -56,7 +56,7 @@
 #define REDUCTION_LANES 1  // and for each result; if several, they lie along x, pixels along y
 #define PIXEL_ROWS 1  // work groups along z, among which those along the pixels are divided
 #define SLICE_ROWS 1  // or those along the slices
-#undef SIMD_LANES  // llvmpipe's vector width: only tells apart programs in its shader cache
+#undef SIMD_LANES  // llvmpipe's vector width: only distinguishes programs in its shader cache
 #define PRODUCT_PRECISION highp  // of products with weights; mediump may be float16
 #define SIZE_UNIFORMS 0  // 1: sizes are elements of a uniform array; 0: constants
 #define FLOAT_QUOTIENTS 0  // 1: so are divisors, and tensors have less than 2^20 elements

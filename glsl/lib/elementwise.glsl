@@ -220,7 +220,7 @@ ivec4 LESS(ivec4 a, ivec4 b) { return ivec4(lessThan(a, b)); }
 ivec4 LESS_EQUAL(ivec4 a, ivec4 b) { return ivec4(lessThanEqual(a, b)); }
 ivec4 GREATER(ivec4 a, ivec4 b) { return ivec4(greaterThan(a, b)); }
 ivec4 GREATER_EQUAL(ivec4 a, ivec4 b) { return ivec4(greaterThanEqual(a, b)); }
-// A quantised number as LiteRT compares it: in 256ths, rounded to multiples of `unit` before.
+// A quantized number as LiteRT compares it: in 256ths, rounded to multiples of `unit` before.
 vec4 in_256ths(vec4 x, float unit) { return nearest(nearest(x * (256.0 / unit)) * unit); }
 
 ivec4 BITWISE_XOR(ivec4 a, ivec4 b) { return a ^ b; }
