@@ -308,7 +308,7 @@ class GStreamer(_Pipeline):
             self._finish(loan)
 
     def _reclaim(self) -> None:
-        """Give frames that the GPU has read back to GStreamer, whose pool knows no other reader."""
+        """Return frames that the GPU has read to GStreamer: its pool cannot wait for the GPU."""
         done = [loan for loan in self._lent if loan.after is not None and loan.after.done()]
         for loan in done:
             self._lent.remove(loan)

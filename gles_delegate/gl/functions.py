@@ -189,7 +189,7 @@ _PROTOTYPES = {name: types for types, names in _SIGNATURES.items() for name in n
 _SUFFIXES = ("", "EXT", "OES")
 
 GlCall: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
-"""A GL function that checks no error, and its arguments."""
+"""A GL function without an error check, and its arguments."""
 PixelState: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """How the driver converts pixels: functions that set it, parameters, and the usual values."""
 
@@ -198,7 +198,7 @@ class Functions:
     """The GL functions of one context; valid while it is current.
 
     Args:
-        load: Name to address, 0 where the driver has no such function.
+        load: Name to address, 0 where the driver lacks the function.
 
     Attributes:
         lost: The call and status that showed a reset of the context; empty before that.

@@ -138,7 +138,7 @@ def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
     ]
     output = node.output((batch, *size, channels))
     claims = node.scratch(output.shape, "claims", "int")
-    if node.limits.is_large(claims.nbytes):  # buffer textures have no atomic functions
+    if node.limits.is_large(claims.nbytes):  # buffer textures do not support atomic functions
         raise Unsupported(f"an output of {claims.nbytes} bytes; expected that of a storage block")
     beyond = View((claims.elements,), (0,), offset=indices.elements)
     defines: dict[str, Define] = {"IN_PIXELS": values.pixels}

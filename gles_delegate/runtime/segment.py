@@ -279,7 +279,7 @@ class Segment:
         return array
 
     def read_result(self, index: int) -> Array | None:
-        """The last result of a bound output; None if it has no such tensor."""
+        """The last result of a bound output; None if it does not compute the tensor."""
         texels = self._thread.run(lambda: self.session.read_result(index))
         edge = self._edge(self._require_lowered(), index)
         return edge.elements(texels) if texels is not None else None
