@@ -17,7 +17,7 @@ from imaging import ending_in_a_sentence
 def make_window() -> Any:
     """Create a window whose OpenGL ES context is current."""
     if not glfw.init():
-        raise SystemExit("GLFW finds no display")
+        raise SystemExit("GLFW found no display")
     glfw.window_hint(glfw.CLIENT_API, glfw.OPENGL_ES_API)
     glfw.window_hint(glfw.CONTEXT_CREATION_API, glfw.EGL_CONTEXT_API)
     glfw.window_hint(glfw.CONTEXT_VERSION_MAJOR, 3)

@@ -119,7 +119,7 @@ class GpuDelegate(NotPickled, Closing):
         return self._bound.report if self._bound else DelegationReport()
 
     def profile(self) -> ProfileReport:
-        """Run the model once more on its present inputs, and measure each dispatch by itself.
+        """Run the model once more on its present inputs, and measure each dispatch separately.
 
         The GPU's timer measures if the driver has timer queries. Otherwise, as on V3D, Mali with
         Mesa's driver, and llvmpipe, the CPU's clock does, waiting for each dispatch. The run

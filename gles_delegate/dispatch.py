@@ -421,7 +421,7 @@ class OperandPlace:
 
 @dataclass(frozen=True)
 class DispatchChain:
-    """Small dispatches that one work group computes in turn, in one dispatch.
+    """Small dispatches that one work group computes in sequence, in one dispatch.
 
     Attributes:
         members: The dispatches in order.

@@ -111,7 +111,8 @@ def require_accelerator() -> None:
     )
     if installed < first or find_spec("ai_edge_litert.compiled_model") is None:
         raise LiteRtError(
-            f"ai-edge-litert {version} takes no GPU accelerator: install {FIRST} or a newer one"
+            f"ai-edge-litert {version} does not accept a GPU accelerator: "
+            f"install {FIRST} or a newer one"
         )
     if installed > newest and (reason := tried_apart()):
         raise LiteRtError(

@@ -209,10 +209,10 @@ class Interpreter(NotPickled, Closing):
 
         Args:
             inputs: An array for each input that is not bound to a buffer or texture, by name or
-                index. Use the index of an input that has no unique name.
+                index. Use the index of an input without a unique name.
 
         Returns:
-            The outputs that are not bound, by name; by index if an output has no unique name.
+            The outputs that are not bound, by name; by index if the name is not unique.
 
         Raises:
             TypeError: `inputs` is not a mapping.

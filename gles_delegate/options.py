@@ -49,8 +49,8 @@ class GpuDelegateOptions:
         inference_priority3: The lowest priority. AUTO: the remaining one.
         quantized_models_allowed: Run nodes with quantized tensors on the GPU. They are dequantized,
             computed in float, and each result is requantized.
-        max_delegated_partitions: The most segments of a split graph that run on the GPU, the
-            largest first.
+        max_delegated_partitions: Maximum number of graph segments delegated to the GPU, the largest
+            first.
         first_delegate_node_index: Run no node before this one on the GPU. Together with the next
             option, it helps to find the node that makes a result wrong.
         last_delegate_node_index: Run no node after this one on the GPU.

@@ -17,11 +17,11 @@ class TileSearch:
     """The tiles from which a cost model of llvmpipe chooses one for each convolution.
 
     Attributes:
-        texels: Most output texels per invocation. More overflow the caches, as code or as data.
-        fused: Most output texels of a convolution fused with a depthwise one.
-        products: Most unrolled matrix-vector products.
-        pixels: Most pixels per invocation.
-        slices: Most slices per invocation.
+        texels: Maximum output texels per invocation. More overflow the caches, as code or as data.
+        fused: Maximum output texels of a convolution fused with a depthwise one.
+        products: Maximum unrolled matrix-vector products.
+        pixels: Maximum pixels per invocation.
+        slices: Maximum slices per invocation.
         compile_cost: Run-time cost (ns) charged per unrolled product, to trade against its compile
             time of about 5 ms.
         along: Whether lanes of a vector may lie along the pixels, and along the slices.
@@ -56,7 +56,7 @@ class Profile:
             they multiply into shared memory: pixels and slices of an invocation, and invocations
             along both; (): none, the lists above apply.
         depthwise: Pixels of a depthwise convolution; half the number if it has a stride.
-        columns: Most pixels of an input row that a depthwise convolution reads; a wide window
+        columns: Maximum pixels of an input row that a depthwise convolution reads; a wide window
             takes shorter runs, and a wider one goes tap by tap.
         row_loops: Rows of depthwise windows and lengths of reductions are uniforms: an unrolled
             loop takes registers.
@@ -71,16 +71,16 @@ class Profile:
             ones in the background; None: all runs wait for these.
         tiles_unrolled: The assembler unrolls loops over register tiles, however long; if not,
             every marked loop that stays short.
-        shared_pixels: Least slices for which a work group shares the channels of a pixel, and the
+        shared_pixels: Minimum slices for which a work group shares the channels of a pixel, and the
             slices that each pixel adds to this number.
-        lanes: Most invocations of a convolution's work group, along the pixels and the slices.
+        lanes: Maximum invocations of a convolution's work group, along the pixels and the slices.
         wave: Invocations that a core computes together: a work group has a multiple of it.
         image_reads: Tensors are read through buffer textures, not storage blocks.
         weight_textures: Weights are read through textures, not storage blocks.
         weight_pairs: Weights that may be float16 are read as such from storage blocks, two columns
             of a matrix at once.
-        weight_bytes: Most output pixels for which weights of 8 bits or less are read as int8 from
-            storage blocks or buffer textures, four columns at once. With more pixels, they are
+        weight_bytes: Maximum output pixels for which weights of 8 bits or less are read as int8
+            from storage blocks or buffer textures, four columns at once. With more pixels, they are
             read often, and unpacking takes longer than loading.
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
@@ -88,10 +88,10 @@ class Profile:
             computing them from its number.
         occupancy: Invocations that keep all cores busy. If there are fewer results, several
             invocations share each; 0: never.
-        shared_texels: Most texels of the tensors of dispatches that share a program by uniforms for
-            the numbers in which they differ. It saves compiling 10 to 50 ms on llvmpipe, and makes
-            a dispatch up to a tenth slower.
-        chained: Most passes of SIMD vectors through the loops of a dispatch that one work group
+        shared_texels: Maximum texels of the tensors of dispatches that share a program by uniforms
+            for the numbers in which they differ. It saves compiling 10 to 50 ms on llvmpipe, and
+            makes a dispatch up to a tenth slower.
+        chained: Maximum passes of SIMD vectors through the loops of a dispatch that one work group
             computes together with its neighbors (`planning/chains.py`), unless it has only one
             work group; 0: no chains.
         half_storage: Storing tensors as float16 gains enough speed for its loss of precision.

@@ -67,7 +67,7 @@ class DelegationReport:
 
     @property
     def causes(self) -> tuple[tuple[str, tuple[NodeReport, ...]], ...]:
-        """Each reason to run on the CPU with its nodes, the most frequent reason first.
+        """Each reason to run on the CPU with its nodes, most frequent reason first.
 
         Reasons that differ only in numbers are combined.
         """
@@ -155,7 +155,7 @@ class DispatchTime:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """The time of each dispatch of a run, by itself, in order; ``str()`` is a table.
+    """The time of each dispatch of a run, measured separately, in order; ``str()`` is a table.
 
     `len` and ``for`` work on the dispatches.
 

@@ -9,7 +9,7 @@
 #define IN_PIXELS 10  // pixels of SCORES
 #define SCORES_PER_BOX 4
 #define FIRST_CLASS 1  // in the scores of a box
-#define LARGEST_OF 1  // as many scores of a box make its score in a class
+#define LARGEST_OF 1  // number of a box's scores that make its score in a class
 #define ABOVE 0  // 1: the scores must be above NUMBERS.x
 #endif
 #include "lib/tensor.glsl"

@@ -9,7 +9,7 @@
 #define VEC0 ivec4
 #define ELEMENT0 ivec4
 #define IN_PIXELS 15  // pixels of INDICES
-#define BATCH_IN 15  // those of an image
+#define BATCH_IN 15  // pixels of an image of INDICES
 #define BATCH_OUT 60  // pixels of an image of the output
 #endif
 #include "lib/tensor.glsl"

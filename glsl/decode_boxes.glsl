@@ -1,7 +1,7 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// The corners (top, left, bottom, right) of boxes that X gives relative to ANCHORS; both hold centre
+// The corners (top, left, bottom, right) of boxes that X gives relative to ANCHORS; both hold center
 // and size (y, x, height, width).
 #ifndef ASSEMBLED
 #define Y_SCALE 10.0

@@ -5,7 +5,7 @@
 // an invocation.
 #ifndef ASSEMBLED
 #define FUNCTION ADD  // of lib/elementwise.glsl; empty for one operand as it is
-#define OPERANDS 2  // 1 to 3; those of B and C are given only if there are such operands
+#define OPERANDS 2  // 1 to 3; what describes B and C is given only if they are operands
 #define PER_LANE 4  // pixels of an invocation
 #define SIZES int[2](10, 6)  // the coordinates of an output pixel
 #define A_SAME_PIXELS 1  // 1: an output pixel belongs to the same pixel of A

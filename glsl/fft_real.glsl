@@ -1,9 +1,9 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// Transforms of real numbers from those of complex ones, which have the even ones for real parts and
-// the odd ones for imaginary parts; see fft_stage.glsl. The output has the real parts of all rows,
-// then the imaginary ones.
+// Transforms of real numbers from transforms of complex numbers, whose real parts are the even
+// numbers and whose imaginary parts are the odd ones; see fft_stage.glsl. The output has the real
+// parts of all rows, then the imaginary ones.
 #ifndef ASSEMBLED
 #define POINTS 256  // complex numbers of a row
 #define ROWS 11

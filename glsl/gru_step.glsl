@@ -6,7 +6,7 @@
 // STATE_SLICES texels; then the biases of the product that the reset gate scales.
 //
 // RESET_FIRST: the reset gate scales the state, not its product. A step then needs the scaled states
-// of all invocations; PART 1 writes them and the update gate to the history, and PART 2 goes on.
+// of all invocations; PART 1 writes them and the update gate to the history, and PART 2 does the rest.
 #ifndef ASSEMBLED
 #define RESET_FIRST 0
 #define GATES 3  // those that the state contributes to before it is scaled, 2 if RESET_FIRST

@@ -2,13 +2,13 @@
 #extension GL_GOOGLE_include_directive : require
 
 // The pixels of textures -> a tensor [1, height, OUT_W, 1 to 4 channels], or [1, channels, OUT_H,
-// columns] if PLANAR, as ImageTransform describes it: from one texture of colours, from two (NV12)
+// columns] if PLANAR, as ImageTransform describes it: from one texture of colors, from two (NV12)
 // or three (I420) planes, or from one texture of pairs of pixels.
 //
 // TRANSFORM holds the rows of the matrix from positions in the tensor to positions in the picture,
 // the first with the padding as its fourth number; then the gains and biases of the channels, and the
 // picture's width and height. The matrix may be of another network's making, and then anything.
-// Colours are 0 to 1, so that the floats of a texture pass unchanged, or 0 to 255 if OPENCV, which
+// Colors are 0 to 1, so that the floats of a texture pass unchanged, or 0 to 255 if OPENCV, which
 // rounds them to integers.
 #ifndef ASSEMBLED
 #define PLANAR 0  // 1: channels are in front of rows and columns
@@ -17,9 +17,9 @@
 #define PLANES 1  // textures
 #define MONOCHROME 0  // 1: the only texture has one channel
 #define EXTERNAL 0  // 1: the only texture is an external one
-#define GRAY 0  // 1: the tensor's channels are the luma of the colours
-#define ORDER rgba  // otherwise: the order of the colours in them
-#define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colours
+#define GRAY 0  // 1: the tensor's channels are the luma of the colors
+#define ORDER rgba  // otherwise: the order of the colors in them
+#define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colors
 #define MOST_SAMPLES 16  // of these along its width or height
 #define OPENCV 0  // 1: sample as OpenCV's warpPerspective
 #define FADING 1  // 1: its edge fades into the padding
@@ -129,7 +129,7 @@ vec4 colours(vec2 at) {
   return c;
 }
 
-// The colour's channels at a position in the tensor.
+// The color's channels at a position in the tensor.
 vec4 channels(vec2 position, vec4 row0, vec4 row1) {
   vec2 at = vec2(dot(row0.xyz, vec3(position, 1.0)), dot(row1.xyz, vec3(position, 1.0)));
   vec2 size = vec2(PICTURE_SIZE);
@@ -138,7 +138,7 @@ vec4 channels(vec2 position, vec4 row0, vec4 row1) {
 #endif
   bool inside =
       all(greaterThanEqual(at, vec2(-REACH))) && all(lessThanEqual(at, vec2(size + REACH)));
-  if (!inside) return vec4(row0.w);  // so is what is no number
+  if (!inside) return vec4(row0.w);  // NaN is outside, too
   vec4 v = colours(at).ORDER;
 #if GRAY
   v = vec4(dot(v.rgb, vec3(0.299, 0.587, 0.114)));
@@ -154,7 +154,7 @@ vec4 channels(vec2 position, vec4 row0, vec4 row1) {
 }
 
 #if ANTIALIAS
-// How many colours are needed along a tensor pixel's side, by the vector from one to the next.
+// How many colors are needed along a tensor pixel's side, by the vector from one to the next.
 int samples(vec2 side) {
   float count = ceil(length(side) - EDGE);
   return count <= float(MOST_SAMPLES) ? max(int(count), 1) : MOST_SAMPLES;

@@ -4,7 +4,7 @@
 // A tensor [1, HEIGHT, WIDTH, CHANNELS] -> pixels in the order of a texture's rows, WORDS 32-bit
 // words each: RGBA8 or R32F (1), RGBA16F (2).
 //
-// A pixel is SCALE * x + OFFSET or, if there are COLOURS, that of the class: the highest of several
+// A pixel is SCALE * x + OFFSET or, with a PALETTE, its color of the class: the highest of several
 // scores, whether a single one is above THRESHOLD, or an integer.
 #ifndef ASSEMBLED
 #define OUT_VEC ivec4
@@ -19,8 +19,8 @@
 #define R32F 0  // 1: it is R32F
 #define WORDS 1
 #define FLIP_Y 0  // 1: the lowest row first
-#define COLOURS 0  // colours of the palette
-#define PALETTE int[1](0)  // the colours as RGBA8
+#define COLOURS 0  // colors of the palette
+#define PALETTE int[1](0)  // the colors as RGBA8
 #define SCORES 1  // 1: X has scores; 0: the integer of a class
 #define THRESHOLD 0.5
 #endif

@@ -1,7 +1,7 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// Landmarks2TransformMatrix: the matrix from the pixels of a crop of CROP_H by CROP_W to those of the
+// Landmarks2TransformMatrix: the matrix from the pixels of a crop of CROP_H by CROP_W to pixels of the
 // picture that landmarks X are in. The crop is the box around SUBSET, SCALE times as large, turned so
 // that the line from LEFT to RIGHT has the angle TARGET in it.
 #ifndef ASSEMBLED

@@ -1,8 +1,8 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// The logarithms of the magnitudes in overlapping triangular bands, whose centres are equally far
-// apart in mel, of a spectrogram X of squared magnitudes. RATE: samples of a second.
+// The logarithms of the magnitudes in overlapping triangular bands, whose centers are equally far
+// apart in mel, of a spectrogram X of squared magnitudes. RATE: samples per second.
 #ifndef ASSEMBLED
 #define VEC1 ivec4
 #define ELEMENT1 ivec4

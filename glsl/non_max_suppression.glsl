@@ -1,7 +1,7 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// Selects boxes by their scores, each of which suppresses those of its class that overlap it much.
+// Selects boxes by their scores, each of which suppresses boxes of its class that overlap it much.
 //
 // One work group. Each texel of the output is read and written by one invocation only.
 #ifndef ASSEMBLED

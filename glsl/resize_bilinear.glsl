@@ -10,7 +10,7 @@
 #define OUT_W 6  // columns of the output
 #define SCALE_H 0.5  // input rows from one output to the next
 #define SCALE_W 0.5  // input columns from one output to the next
-#define HALF_PIXEL_CENTERS 0  // 1: positions are those of the pixels' centres
+#define HALF_PIXEL_CENTERS 0  // 1: positions are the pixels' centers
 #endif
 #include "lib/tensor.glsl"
 

@@ -14,7 +14,7 @@
 #define FIXED_SCALE_H 32769  // SCALE_H in 1/65536
 #define FIXED_SCALE_W 32769  // SCALE_W in 1/65536
 #define ROUNDED 0  // 1: rounded to the nearest position; 0: down
-#define HALF_PIXEL_CENTERS 0  // 1: positions are those of the pixels' centres
+#define HALF_PIXEL_CENTERS 0  // 1: positions are the pixels' centers
 #endif
 #include "lib/tensor.glsl"
 

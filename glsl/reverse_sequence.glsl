@@ -1,8 +1,8 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// REVERSE_SEQUENCE: for each coordinate along one axis, as many elements as it has in LENGTHS are
-// reversed along another.
+// REVERSE_SEQUENCE: for each coordinate along one axis, the first elements along another are
+// reversed; LENGTHS has their numbers.
 #ifndef ASSEMBLED
 #define VEC1 ivec4
 #define ELEMENT1 ivec4

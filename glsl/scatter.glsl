@@ -1,7 +1,7 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// SCATTER_ND, SPARSE_TO_DENSE and segments: each pixel of the output COMBINEs those of the input that go there.
+// SCATTER_ND, SPARSE_TO_DENSE, segments: an output pixel COMBINEs the input's pixels that go there.
 //
 // Pixel n of the input goes to pixel sum of index * AXIS_STRIDES, by DEPTH indices that follow each
 // other from element n * DEPTH on; nowhere if one is outside AXIS_SIZES. If SORTED, INDICES has the

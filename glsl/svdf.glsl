@@ -2,11 +2,11 @@
 #extension GL_GOOGLE_include_directive : require
 
 // SVDF: each unit's sum over its RANK filters and over time of STATE * WEIGHTS. A row of STATE has
-// the features of one filter in time, for each of the batch; a row of WEIGHTS those of one filter.
+// the features of one filter in time, for each of the batch; a row of WEIGHTS is one filter.
 #ifndef ASSEMBLED
 #define RANK 2
 #define FILTERS 14  // of all units
-#define ROWS 28  // those of all of the batch
+#define ROWS 28  // rows of the whole batch
 #define MEMORY_SLICES 3  // of a row
 #endif
 #include "lib/tensor.glsl"

@@ -1,7 +1,7 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// TransformTensorBilinear: a crop whose pixels MATRIX takes to those of X, between which it is
+// TransformTensorBilinear: a crop whose pixels MATRIX maps to X, between whose pixels it is
 // linear; zero outside. Both count from the corners of pixels.
 #ifndef ASSEMBLED
 #define IN_H 48

@@ -25,7 +25,7 @@
 #define MIRROR 0  // 1: mirrored without the outermost element; 2: with it again; 0: not
 #define FILLED 0  // 1: FILL is the first element of VALUE; 0: it is 0
 #define CONSECUTIVE 0  // 1: elements follow each other in the input as they do in the region
-#define WHOLE_TEXELS 0  // 1: the lanes of a texel are those of one input texel
+#define WHOLE_TEXELS 0  // 1: a texel's lanes all come from one input texel
 #endif
 #include "lib/tensor.glsl"
 #include "lib/index.glsl"

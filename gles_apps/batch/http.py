@@ -77,7 +77,7 @@ class Handler:
         return bytes(body)
 
     def _row(self, kind: str, body: bytes) -> Batch:
-        """The inputs of a request's row; raises _Refused if it has no valid one."""
+        """The inputs of a request's row; raises _Refused if it does not have a valid one."""
         names = sorted(self._predictor.inputs)
         if kind.startswith("image/"):
             if len(names) != 1:

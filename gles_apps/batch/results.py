@@ -33,7 +33,7 @@ list of dicts."""
 
 ABOUT = ("path", "picture", "error")
 MOST_CELLS = 16384
-"""Most columns of a CSV file: the limit of spreadsheets."""
+"""Maximum number of columns of a CSV file: the limit of spreadsheets."""
 MOST_BYTES = 64 << 20
 """Limit for the numbers of the rows that a Parquet file has in a group."""
 FIELDS = {

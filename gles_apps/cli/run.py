@@ -113,7 +113,7 @@ def _look(
     outputs: Sequence[str],
     folder: Path | None,
 ) -> dict[str, Any] | None:
-    """The results of a task for a picture; None: the network has no task, and none is asked for."""
+    """The results of a task for a picture; None if no task fits and none is required."""
     pictures = [file for file in outputs if not file.endswith(".npy")]
     arrays = [file for file in outputs if file not in pictures]
     is_required = bool(pictures) or settings != TaskSettings()

@@ -89,7 +89,7 @@ class Findings:
     """Counts of detected objects by kind; ``str`` gives a line for each kind.
 
     Attributes:
-        most: The most objects of a kind in one frame.
+        most: Maximum number of objects of a kind in one frame.
         frames: The number of frames with objects of a kind.
         seen: The number of all frames.
 

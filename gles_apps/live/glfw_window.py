@@ -11,7 +11,7 @@ from gles_delegate import ContextError
 from gles_delegate.extension import Size
 
 LARGEST = (720, 1280)
-"""Most height and width of a window when it opens."""
+"""Maximum height and width of a window when it opens."""
 
 
 class GlfwWindow:
@@ -31,7 +31,7 @@ class GlfwWindow:
                 "write a file with --headless --output FILE"
             )
         if not glfw.init():
-            raise ContextError("GLFW finds no display; write a file with --headless --output FILE")
+            raise ContextError("GLFW found no display; write a file with --headless --output FILE")
         for hint, value in (
             (glfw.CLIENT_API, glfw.OPENGL_ES_API),
             (glfw.CONTEXT_CREATION_API, glfw.EGL_CONTEXT_API),

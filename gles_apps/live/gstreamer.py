@@ -52,7 +52,7 @@ class _Pipeline(Closing):
 
     def _parse(self, description: str, display: int) -> None:
         gst = self._gst
-        with gst.raising(f"GStreamer does not know {self._title}") as errors:
+        with gst.raising(f"GStreamer cannot parse {self._title}") as errors:
             self._pipeline = gst.gst_parse_launch(description.encode(), errors)
             if self._pipeline:
                 self._release.append(lambda: gst.gst_object_unref(self._pipeline))
@@ -165,7 +165,7 @@ class GStreamer(_Pipeline):
             self._set_state(gst_names.PLAYING)
             self._first = self._pull()
             if self._first is None:
-                raise OSError(f"{self._title} has no frames")
+                raise OSError(f"{self._title} delivered no frames")
 
     def _make_contexts(self, share: Literal["current"] | None) -> None:
         """GStreamer's context comes first: EGL refuses it to share with a robust one."""
@@ -206,7 +206,7 @@ class GStreamer(_Pipeline):
         """The next frame; None after the last one.
 
         Raises:
-            OSError: The pipeline failed, or has no frame for 10 seconds.
+            OSError: The pipeline failed, or delivered no frame for 10 seconds.
             ValueError: Two frames have not been closed, or the source is closed.
         """
         self._require_open()
@@ -241,7 +241,7 @@ class GStreamer(_Pipeline):
             if gst.gst_app_sink_is_eos(self._end):
                 return None
             if time.monotonic() > deadline:
-                raise OSError(f"{self._title} has no frame in {PATIENCE:g} seconds")
+                raise OSError(f"{self._title} delivered no frame in {PATIENCE:g} seconds")
         loan = _Loan(sample)
         with on_error(lambda: self._finish(loan)):
             return self._lend(loan)
@@ -249,14 +249,14 @@ class GStreamer(_Pipeline):
     def _lend(self, loan: _Loan) -> GpuFrame:
         gst, info = self._gst, VideoInfo()
         if not gst.gst_video_info_from_caps(byref(info), gst.gst_sample_get_caps(loan.sample)):
-            raise OSError(f"{self._title} has frames that are no video")
+            raise OSError(f"{self._title} delivers non-video buffers")
         channels = _CHANNELS[gst.gst_video_format_to_string(info.format[0]).decode()]
         buffer = gst.gst_sample_get_buffer(loan.sample)
         planes = []
         for place, depth in enumerate(channels):
             memory = gst.gst_buffer_peek_memory(buffer, place)
             if not gst.gst_is_gl_memory(memory):
-                raise OSError(f"{self._title} has frames that are no textures")
+                raise OSError(f"{self._title} delivers frames outside GL memory")
             mapped = MapInfo()
             # glupload is lazy: the map uploads.
             if not gst.gst_memory_map(memory, byref(mapped), gst_names.READ | gst_names.GL):
@@ -308,7 +308,7 @@ class GStreamer(_Pipeline):
             self._finish(loan)
 
     def _reclaim(self) -> None:
-        """Give frames that the GPU has read back to GStreamer, whose pool knows no other reader."""
+        """Return frames that the GPU has read to GStreamer: its pool cannot wait for the GPU."""
         done = [loan for loan in self._lent if loan.after is not None and loan.after.done()]
         for loan in done:
             self._lent.remove(loan)
@@ -425,7 +425,7 @@ class GStreamerSink(_Pipeline):
         self._raise_error()
         gst, buffer = self._gst, POINTER(gst_names.GstBuffer)()
         if gst.gst_buffer_pool_acquire_buffer(self._pool, byref(buffer), None) != gst_names.OK:
-            raise OSError(f"{self._title} takes no pictures")
+            raise OSError(f"{self._title} does not accept frames")
         memory, mapped = gst.gst_buffer_peek_memory(ctypes.addressof(buffer.contents), 0), MapInfo()
         # The map marks GStreamer's copy in system memory as outdated.
         if not gst.gst_memory_map(memory, byref(mapped), gst_names.WRITE | gst_names.GL):
@@ -446,7 +446,7 @@ class GStreamerSink(_Pipeline):
         buffer.contents.duration = round(gst_names.SECOND / self._rate)
         if gst.gst_app_src_push_buffer(self._end, buffer) != gst_names.OK:
             self._raise_error(gst_names.SECOND)
-            raise OSError(f"{self._title} takes no more pictures")
+            raise OSError(f"{self._title} does not accept more frames")
 
     def finish(self) -> None:
         """Wait until the pipeline has processed all pictures, such as until a file is complete.

@@ -311,7 +311,7 @@ class _Loop:
                 yield Frame(picture, texture, seconds)
 
     def _seconds(self, timed: object, index: int) -> float:
-        """The presentation time of a frame, or what a clock says where a source has no times."""
+        """The presentation time of a frame, or a clock's time if the source provides none."""
         seconds: float | None = getattr(timed, "seconds", None)
         if seconds is not None:
             return seconds

@@ -280,7 +280,7 @@ class Camera:
             if pixels is None:
                 no_frame = f"no frame in {PATIENCE:g} seconds"
                 reason = reason_of(self._error) if self._error else no_frame
-                raise OSError(f"the camera {self._name} gives no frames: {reason}")
+                raise OSError(f"the camera {self._name} delivers no frames: {reason}")
             return pixels
 
     def close(self) -> None:

@@ -115,7 +115,7 @@ def detect(
         app: The networks' app.
         model: A network whose shapes `vision.find_detector` recognizes.
         labels: Class names.
-        threshold: The least score; None: the model's own, or 0.5.
+        threshold: Minimum score; None: the model's own, or 0.5.
         kind: See `vision.find_detector`.
 
     Raises:
@@ -167,7 +167,7 @@ def pose(app: App, model: Path, *, threshold: float | None = None) -> Seer:
     Args:
         app: The networks' app.
         model: PoseNet, recognized by the names of its outputs, or MoveNet.
-        threshold: The least score of a point that is drawn; None: 0.3.
+        threshold: Minimum score of a point that is drawn; None: 0.3.
 
     Raises:
         ValueError: The network is neither.
@@ -189,7 +189,7 @@ def landmarks(app: App, model: Model, *, most: int | None = None) -> Seer:
     Args:
         app: The networks' app.
         model: MediaPipe's bundle of a face, hand or pose landmarker, or its files by name.
-        most: The most objects; default: 4 faces, 2 hands or one body.
+        most: Maximum number of objects; default: 4 faces, 2 hands or one body.
 
     Raises:
         ModelError: It is another bundle.

@@ -44,7 +44,7 @@ def compute(
     """See `gles_apps.batch.pool.compute`; Ray replaces actors that die.
 
     Args:
-        workers: The most actors; None: one for each processor of the cluster.
+        workers: Maximum number of actors; None: one for each processor of the cluster.
         address: The address for `ray.init`.
     """
     try:

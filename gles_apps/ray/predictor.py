@@ -82,7 +82,7 @@ def _device_of_actor() -> int | None:
     """
     gpus = ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
     nodes = (*Path("/dev").glob("dri/renderD*"), *Path("/dev").glob("nvidia[0-9]*"))
-    if not gpus and not nodes:  # the machine has no GPU
+    if not gpus and not nodes:  # without a GPU
         return None
     devices = [device for device in list_devices() if device.software != bool(gpus)]
     number = int(gpus[0]) if gpus else 0

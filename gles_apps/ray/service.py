@@ -36,7 +36,7 @@ def deployment(
     Rows that arrive at about the same time are computed together, unless an op combines them.
 
     Args:
-        batch_size: The most rows that are computed together.
+        batch_size: Maximum number of rows that are computed together.
         wait: Seconds that a row waits for others.
         replicas: The number of actors.
         num_cpus: Processors for each actor.

@@ -208,7 +208,7 @@ class Image:
         return len(self.planes.arrays) != 1 or self.step == self._row_bytes
 
     def is_empty(self) -> bool:
-        """Whether it has no pixels."""
+        """Whether it is without pixels."""
         return bool(self.planes.arrays) and not self.planes.arrays[0].size
 
     def is_aligned(self, alignment_boundary: int) -> bool:

@@ -35,7 +35,7 @@ class BaseOptions:
         context: None: the tasks' own context and thread, which any thread may call. An
             `EglContext`, such as one that shares with the app's: the tasks' thread uses it, and it
             must not be current anywhere else. A `moderngl.Context` or "current": the app's own;
-            the task is created and called where it is current, and has no live stream.
+            the task is created and called where it is current, and does not support live streams.
         gpu_options: Options of the networks' delegates; `own_thread` does not matter.
         antialias: Average over the area of each pixel that a network sees, as `ImageTransform`
             does by default. False: sample as MediaPipe does; see ``ImageTransform.opencv``.

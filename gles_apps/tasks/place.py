@@ -40,7 +40,7 @@ log = logging.getLogger("gles_delegate")
 
 
 class Place(NotPickled):
-    """Runs functions of tasks, one at a time; tasks with the same context share a place.
+    """Serializes the calls of all tasks on one context.
 
     Attributes:
         context: The context for networks; None on the CPU.

@@ -291,7 +291,7 @@ class VisionTask(Task[R]):
                 "Image(ImageFormat.SRGB, array)"
             )
         if image.uses_gpu() and not self._place.is_on_gpu:
-            raise ValueError("expected an array, found a texture: Delegate.CPU has no GPU to read")
+            raise ValueError("expected an array, found a texture: Delegate.CPU does not read them")
         if options is None:
             return
         if options.rotation_degrees % 90:

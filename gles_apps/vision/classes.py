@@ -42,7 +42,7 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
     Args:
         scores: [classes] or [1, classes].
         labels: A name for each class.
-        count: The most classes.
+        count: Maximum number of classes.
 
     Raises:
         ValueError: The numbers of labels and scores differ.

@@ -201,8 +201,8 @@ class Detector:
         key_points: Number of points with each box.
         mean: The input's mean, as in `ImageTransform`.
         std: The input's standard deviation.
-        threshold: The least score of a detection.
-        overlap: The most that two boxes of different objects overlap; see `suppress`.
+        threshold: Minimum score of a detection.
+        overlap: Maximum overlap of two boxes of different objects; see `suppress`.
         scales: Divisors of x, y, width and height; None: width and height of the input.
         exponential: Sizes are logarithms, as in TensorFlow's Object Detection API.
         y_first: Positions are (y, x), sizes are (height, width).
@@ -479,7 +479,7 @@ def select_detections(
         boxes: [boxes, 4]: left, top, right and bottom.
         scores: [boxes, classes], 0 to 1.
         key_points: [boxes, points, 2] or None.
-        threshold: The least score.
+        threshold: Minimum score.
 
     Examples:
         >>> boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
@@ -591,7 +591,7 @@ def suppress(
             videos steadier (Bazarevsky et al. 2019, section 3.3; WEIGHTED in MediaPipe's
             NonMaxSuppressionCalculator). Otherwise keep the best box of each group.
         by_class: Only boxes of the same class show the same object.
-        most: The most detections to return.
+        most: Maximum number of detections to return.
         candidates: Consider only this many top scores, which bounds the time; see
             pre_nms_top_k in TensorFlow's Model Garden.
 

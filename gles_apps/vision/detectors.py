@@ -204,7 +204,7 @@ def read_detections(
             TensorFlow 1 and 2 list these in different orders. Classes are integers, and scores
             are in 0 to 1; if both arrays could be either, TensorFlow's order decides.
         detector: The result of `find_detector`; None for TFLite_Detection_PostProcess.
-        threshold: The least score, without a detector.
+        threshold: Minimum score, without a detector.
 
     Raises:
         ValueError: The outputs do not suit the detector. A YOLO network's are quantized.

@@ -25,7 +25,7 @@ Color: TypeAlias = tuple[int, int, int] | tuple[int, int, int, int]
 PANEL = (0, 0, 0, 160)
 """The background of legends, bars and other lines of text."""
 VISIBLE = 0.5
-"""The least score of a key point that is drawn."""
+"""Minimum score of a key point that is drawn."""
 MASK_SIDE = 640
 """Limit of the larger side of a picture of masks."""
 OVERLAID = 0.45

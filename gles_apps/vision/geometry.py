@@ -97,8 +97,8 @@ def _scale(model: FaceModel, points: Array) -> float:
 
 
 def fit_similarity(sources: Array, targets: Array, weights: Array) -> Array:
-    """The similarity transform [4, 4] with the least weighted squares of ``targets - T(sources)``
-    (Procrustes; Akca 2003, "Generalized Procrustes Analysis").
+    """The similarity transform [4, 4] that minimizes the weighted sum of squares of
+    ``targets - T(sources)`` (Procrustes; Akca 2003, "Generalized Procrustes Analysis").
 
     Args:
         sources: [n, 3].

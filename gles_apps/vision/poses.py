@@ -134,8 +134,8 @@ def posenet_poses(
         forward: [1, rows, columns, 32], displacements along `TREE`: y first, then x.
         backward: Likewise, toward the root of `TREE`.
         tensor: Height and width of the network's input.
-        most: The most people.
-        threshold: The least score of a root.
+        most: Maximum number of people.
+        threshold: Minimum score of a root.
         radius: In pixels of the input.
 
     Returns:

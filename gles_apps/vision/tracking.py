@@ -112,7 +112,7 @@ class Tracker:
 
     Attributes:
         network: The landmark network.
-        most: The most objects; the detector runs while there are fewer.
+        most: Maximum number of objects; the detector runs while there are fewer.
         overlap: Regions with a larger intersection over union, without their rotations, show the
             same object.
         presence: Objects whose presence is not higher are lost.

@@ -51,7 +51,7 @@ LARGEST_SHARE = 2.0
 """Positions are pixels if their median is above this, otherwise shares of the input."""
 
 CANDIDATES, ORIENTED_CANDIDATES = 30_000, 5_000
-"""The most boxes that suppression considers, which bounds its time."""
+"""Maximum number of boxes that suppression considers, which bounds its time."""
 
 MOST_CLASSES = 1 << 20  # where their number is unknown
 BLOCK = 128  # oriented boxes that are compared at once with all better ones
@@ -71,10 +71,10 @@ class YoloDetector:
         points: Number of key points of a pose, and of each point's numbers: 2, or 3 with its score.
         coefficients: Number of prototypes, which each mask sums with its own coefficients.
         channels_first: Prototypes are [1, coefficients, rows, columns]; False: coefficients last.
-        threshold: The least score of a detection.
-        overlap: The most that two boxes of a class overlap; see `suppress`, and for oriented boxes
+        threshold: Minimum score of a detection.
+        overlap: Maximum overlap of two boxes of a class; see `suppress`, and for oriented boxes
             `oriented_overlaps`. Unused if suppression is inside the network.
-        most: The most detections.
+        most: Maximum number of detections.
         shares: Positions are shares of the input, otherwise pixels; None: decided for boxes and for
             key points by the median of their numbers other than 0, which is at most 2 for shares.
             YOLOX's are always pixels.

@@ -160,7 +160,7 @@ def _run_signature(interpreter: Any, signature: Signature, graph: Graph) -> list
 def trespasses(
     model: ModelFile, feeds: Mapping[int, Array], options: GpuDelegateOptions | None = None
 ) -> Iterator[Trespass]:
-    """Run each dispatch by itself, in a delegate's first and final programs; see `Sanitizer`.
+    """Run each dispatch separately, in a delegate's first and final programs; see `Sanitizer`.
 
     Arguments and errors are as for `compare_outputs`.
     """

@@ -32,7 +32,7 @@ _COPIED = (1, 2048, 1024, 4)
 _CHAIN = 64
 """Tiny dispatches that each wait for the previous one."""
 _RUNS, _PATIENCE = 10, 0.3
-"""Most runs of one measurement, and seconds after which no run starts."""
+"""Maximum number of runs of one measurement, and seconds after which no run starts."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
 
 
 def half_slowdown(gpu: GpuContext) -> float:
-    """How many times as long convolutions take with float16 storage; infinite if unknown."""
+    """Ratio of convolution time, float16 to float32 storage; infinite if unknown."""
     with gpu.guard():
         return mean_slowdown(_Bench(gpu, inf, lambda done, total: None).half())
 

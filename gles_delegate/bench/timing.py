@@ -63,7 +63,7 @@ class Benchmark:
         peers: The peers' runs by name, interleaved with ours.
         memory: GPU memory of the delegate.
         peak_bytes: Peak memory of this process so far.
-        profile: The median of each dispatch, measured by itself; None: not measured.
+        profile: The median of each dispatch, measured separately; None: not measured.
     """
 
     device: str
@@ -91,7 +91,7 @@ class Schedule:
         warmup: Runs before them.
         against: Names of `PEERS`, which take turns with the GPU.
         threads: Threads of the peers' CPU kernels.
-        profiles: Runs in which each dispatch is measured by itself; 0 for none.
+        profiles: Runs in which each dispatch is measured separately; 0 for none.
     """
 
     runs: int = 50

@@ -41,7 +41,7 @@ def _peers(context: click.Context, option: click.Parameter, value: str | None) -
     help=f"Measure these as well, in turns, and print ratios: {', '.join(timing.PEERS)}.",
 )
 @click.option("--threads", type=click.IntRange(1), default=2, help="For the peers' CPU kernels.")
-@click.option("--profile", is_flag=True, help="Measure each dispatch by itself as well.")
+@click.option("--profile", is_flag=True, help="Measure each dispatch separately as well.")
 @click.option("--csv", type=common.PATH, help="Write the profile to this file.")
 @click.option("--picture", type=common.PATH, help="Draw the time of each node to this file.")
 @click.option(

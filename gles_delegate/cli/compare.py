@@ -27,7 +27,7 @@ _COLUMNS = (
 @common.input_option
 @common.scaling_options
 @click.option("--seed", type=click.IntRange(0), default=0, help="For inputs that are not given.")
-@click.option("--per-op", is_flag=True, help="Each node by itself, on LiteRT's tensors.")
+@click.option("--per-op", is_flag=True, help="Each node separately, on LiteRT's tensors.")
 @click.option(
     "--tolerance", type=common.Finite(0), help="Of scale; default 1e-4, with --per-op 1e-5."
 )
@@ -52,11 +52,11 @@ def compare(
 
     Exits with status 1 and names the first tensor if one differs by more than is allowed. An output
     may differ up to twice as much as LiteRT's own kernels and XNNPACK do from each other. If an
-    output of a quantized network differs more, each node is judged by itself, on LiteRT's tensors,
+    output of a quantized network differs more, each node is judged separately, on LiteRT's tensors,
     because rounding accumulates through the network, in LiteRT's kernels too.
 
-    With --writes, each dispatch also runs by itself, and must write every byte of its output and no
-    other: that finds faults of a driver or a kernel which a comparison may miss.
+    With --writes, each dispatch also runs separately, and must write every byte of its output and
+    no other: that finds faults of a driver or a kernel which a comparison may miss.
     """
     file = read_file(model)
     graph = file.graph()

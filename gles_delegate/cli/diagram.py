@@ -57,7 +57,7 @@ def to_dot(graphs: Graphs) -> str:
 
 
 def to_mermaid(graphs: Graphs, fenced: bool) -> str:
-    """The boxes of `to_dot` as a flowchart of Mermaid, which has no tooltips.
+    """The boxes of `to_dot` as a Mermaid flowchart, without tooltips.
 
     Args:
         fenced: Whether it is a block of Markdown.

@@ -71,7 +71,7 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
         return
     destination = (ctypes.c_char * size).from_buffer(target)
     gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, name)
-    # OpenGL ES has no glGetBufferSubData.
+    # OpenGL ES does not have glGetBufferSubData.
     source = gl.unchecked("glMapBufferRange")(
         gl_names.ARRAY_BUFFER, offset, size, gl_names.MAP_READ
     )

@@ -119,7 +119,7 @@ class GpuContext:
     def guard(self, only_deletes: bool = False) -> AbstractContextManager[None]:
         """Make the context current inside ``with``, and restore everything afterwards.
 
-        If the calls inside are `only_deletes`, the app's state needs no restoring.
+        If the calls inside are `only_deletes`, the app's state does not need restoring.
 
         Raises, before any GL call:
             WrongThreadError: This is not the thread it was bound to.

@@ -322,7 +322,7 @@ def _gbm_device(path: str) -> int:
 
 
 def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
-    """A new context on each usable device in turn, for the caller to destroy.
+    """A new context on each usable device, one after the other, for the caller to destroy.
 
     The reasons why other devices fail are appended to ``refusals``.
     """

@@ -136,7 +136,9 @@ def _imported(
     egl, display = libegl(), _display(EXTENSION if modifier is None else WITH_MODIFIERS)
     gl = Functions(lambda name: int(egl.eglGetProcAddress(name.encode())))
     if external is not None and EXTERNAL not in gl.extensions():
-        raise ContextError(f"this context cannot sample external textures: it has no {EXTERNAL}")
+        raise ContextError(
+            f"this context cannot sample external textures: it does not support {EXTERNAL}"
+        )
     words = [_WIDTH, width, _HEIGHT, height, _FOURCC, _signed(fourcc)]
     words += [word for i, plane in enumerate(planes) for word in _words(i, fd, plane, modifier)]
     if external is not None:
@@ -146,7 +148,7 @@ def _imported(
         image = egl.eglCreateImageKHR(display, 0, _LINUX_DMA_BUF, 0, attributes(*words))
     except EglError as error:
         raise ValueError(
-            f"EGL takes no dma-buf of {width}x{height}, fourcc {fourcc:#x}, stride {stride}, "
+            f"EGL cannot import a {width}x{height} dma-buf, fourcc {fourcc:#x}, stride {stride}, "
             f"offset {offset}, modifier {modifier}: {error}"
         ) from error
     return ImportedTexture(gl, image, display, size, external is not None)
@@ -160,8 +162,8 @@ def _display(extension: str) -> int:
         raise ContextError("expected a current EGL context to import the dma-buf into, found none")
     if extension not in egl.eglQueryString(display, EXTENSIONS).decode().split():
         raise ContextError(
-            f"this EGL display cannot import the dma-buf: its driver has no {extension}, which "
-            "takes a GPU's driver; copy the frame into a texture instead"
+            f"this EGL display cannot import the dma-buf: its driver does not support "
+            f"{extension}, as GPUs' drivers do; copy the frame into a texture instead"
         )
     return int(display)
 
@@ -186,7 +188,7 @@ class _Plane:
 
 
 _WHOLE = {"YUY2": "YUYV", "I420": "YU12", "YUV420": "YU12"}
-"""The DRM formats of pictures with another name, of those that are no `_Plane`."""
+"""The DRM formats of pictures with another name, of those that are not a `_Plane`."""
 _NV12 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2, 2))
 _NV16 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2))
 _I420 = (_Plane("R8  ", 1), _Plane("R8  ", 1, 2, 2), _Plane("R8  ", 1, 2, 2))

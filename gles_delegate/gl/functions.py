@@ -189,7 +189,7 @@ _PROTOTYPES = {name: types for types, names in _SIGNATURES.items() for name in n
 _SUFFIXES = ("", "EXT", "OES")
 
 GlCall: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
-"""A GL function that checks no error, and its arguments."""
+"""A GL function without an error check, and its arguments."""
 PixelState: TypeAlias = "tuple[tuple[str, int, int], ...]"
 """How the driver converts pixels: functions that set it, parameters, and the usual values."""
 
@@ -198,7 +198,7 @@ class Functions:
     """The GL functions of one context; valid while it is current.
 
     Args:
-        load: Name to address, 0 where the driver has no such function.
+        load: Name to address, 0 where the driver lacks the function.
 
     Attributes:
         lost: The call and status that showed a reset of the context; empty before that.
@@ -219,7 +219,7 @@ class Functions:
             addresses = (self._load(name + suffix) for suffix in _SUFFIXES)
             address = next(filter(None, addresses), 0)
             if not address:
-                raise ContextError(f"the OpenGL driver has no {name}; expected OpenGL ES 3.1")
+                raise ContextError(f"the OpenGL driver lacks {name}; expected OpenGL ES 3.1")
             self._unchecked[name] = ctypes.CFUNCTYPE(*types)(address)
         return self._unchecked[name]
 

@@ -297,7 +297,7 @@ def _release_left() -> None:
 
 
 class _Worker:
-    """A thread that calls functions in turn. It ends when this object is dropped, too."""
+    """A thread that calls functions in sequence. It ends when this object is dropped, too."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
@@ -338,13 +338,13 @@ class _Worker:
         return future
 
     def end_with(self, function: Callable[[], None]) -> None:
-        """Queue a last call, then end the thread; takes no lock, as the collector may call this."""
+        """Queue a last call, then end the thread; does not lock, as the collector may call this."""
         self.later(function)
         self._jobs.put(None)
         self.is_stopped = True
 
     def later(self, function: Callable[[], None]) -> None:
-        """Queue a call; takes no lock, as the collector may call this."""
+        """Queue a call; does not lock, as the collector may call this."""
         self._jobs.put((Future(), function))
 
     def stop(self) -> None:

@@ -140,7 +140,7 @@ class TextureWatch(Watch):
 
 
 def _base_level(gl: Functions) -> int:
-    """The level of the 2D texture that is bound from which shaders sample; checks no error."""
+    """The level from which shaders sample the bound 2D texture; does not check errors."""
     value = ctypes.c_int()
     get = gl.unchecked("glGetTexParameteriv")
     get(gl_names.TEXTURE_2D, gl_names.TEXTURE_BASE_LEVEL, value)

@@ -25,7 +25,7 @@ DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
 
 
 def model_of(content: Content, member: str | None) -> Content:
-    """The model `member` of a bundle, or the only one; a model by itself is returned as it is.
+    """The model `member` of a bundle, or the only one; a plain model is returned as it is.
 
     Raises ModelError if there is no such model, or the bundle is damaged.
     """
@@ -46,7 +46,7 @@ def model_of(content: Content, member: str | None) -> Content:
 
 
 def models_in(content: Content) -> Mapping[str, Callable[[], Content]]:
-    """A function that reads each model of a bundle, by name; a model by itself has the name "".
+    """A function that reads each model of a bundle, by name; a plain model has the name "".
 
     Raises ModelError if there is none, or the bundle is damaged or too large.
     """

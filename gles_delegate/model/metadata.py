@@ -209,7 +209,7 @@ def _to_export(tensor: TensorMetadata, export: Export) -> TensorMetadata:
 
 
 def _of_export(output: TensorMetadata, export: Export, shape: tuple[int, ...]) -> TensorMetadata:
-    """The metadata of an output, completed by the exporter's; prototypes of masks have no labels.
+    """The metadata of an output, completed by the exporter's; prototypes of masks stay unlabeled.
 
     Some models name the exporter's file as their list of labels.
     """

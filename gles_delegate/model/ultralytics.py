@@ -18,8 +18,8 @@ LONGEST = 1 << 20  # limit of the file, in bytes
 
 OPERATOR = re.compile(r"""[\w)\]}'"]\s*[-+*/%@&|^<>.(\[]""")
 MOST_OPERATORS = 10_000
-"""Most matches of OPERATOR in a Python literal: long chains such as 1+1+1 can overflow the stack of
-`ast.literal_eval`, as its documentation warns. Floats and texts have some matches, too."""
+"""Maximum matches of OPERATOR in a Python literal: long chains such as 1+1+1 can overflow the
+stack of `ast.literal_eval`, as its documentation warns. Floats and texts have some matches, too."""
 
 
 @dataclass(frozen=True)

@@ -199,7 +199,7 @@ def top_k(node: NodeView, options: Options) -> list[Step]:
 BLOCK = 256
 """Elements of a block, the part of a row that is sorted first."""
 ONE_BY_ONE = 16
-"""Most elements of a block that are found one after the other, each by one pass over the block."""
+"""Maximum elements of a block that are found in sequence, each by one pass over the block."""
 RUNS = 4
 """Sorted runs that are merged into one; each pair is searched for in all of them."""
 
@@ -264,7 +264,7 @@ def _walk(shape: Shape, axis: int) -> dict[str, Define]:
 
 
 ENOUGH = 256
-"""Most elements that one invocation adds up; more are reduced dimension by dimension."""
+"""Maximum elements that one invocation adds up; more are reduced dimension by dimension."""
 
 
 @dataclass(frozen=True)
@@ -373,11 +373,11 @@ def log_softmax(node: NodeView, options: Options) -> list[Step]:
 
 
 ROW_BLOCK = 4
-"""Most texels of a row that an invocation of a softmax reads at once, and keeps in registers."""
+"""Maximum texels of a row that an invocation of a softmax reads at once, and keeps in registers."""
 ROW_PART = 1 << 11
-"""Least slices of a part of a row that has its own work group."""
+"""Minimum number of slices of a part of a row that has its own work group."""
 ROW_GROUPS = 64
-"""Most work groups that share rows: enough to occupy a GPU."""
+"""Maximum number of work groups that share rows: enough to occupy a GPU."""
 
 
 def _softmax(node: NodeView, beta: float, logarithm: bool = False) -> list[Step]:

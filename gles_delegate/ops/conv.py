@@ -240,7 +240,7 @@ def _transposed(
 
 
 RUN = 4
-"""Most pixels of a row that an invocation computes."""
+"""Maximum number of pixels of a row that an invocation computes."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, view
 
 MOST_LANES = 2 * WORK_GROUP
-"""Most invocations of the work group that selects boxes."""
+"""Maximum number of invocations of the work group that selects boxes."""
 CORNERS, CLASS, SCORE, INDEX, COUNT = range(5)
 """FIELD in glsl/detections.glsl."""
 LEAST_UNIT = 1e-30

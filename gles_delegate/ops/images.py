@@ -138,7 +138,7 @@ def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
     ]
     output = node.output((batch, *size, channels))
     claims = node.scratch(output.shape, "claims", "int")
-    if node.limits.is_large(claims.nbytes):  # buffer textures have no atomic functions
+    if node.limits.is_large(claims.nbytes):  # buffer textures do not support atomic functions
         raise Unsupported(f"an output of {claims.nbytes} bytes; expected that of a storage block")
     beyond = View((claims.elements,), (0,), offset=indices.elements)
     defines: dict[str, Define] = {"IN_PIXELS": values.pixels}
@@ -292,7 +292,9 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
     images, *counts, channels = x.shape
     batch = images // prod(blocks)
     if images % prod(blocks):
-        raise Unsupported(f"{images} images are no multiple of the blocks {blocks}")
+        raise Unsupported(
+            f"the batch of {images} is not divisible by {prod(blocks)}, the size of blocks {blocks}"
+        )
     frame, *dense, _ = row_major(x.shape)
     sizes, strides = [batch], [frame]
     for i, (count, block, stride) in enumerate(zip(counts, blocks, dense, strict=True)):

@@ -19,7 +19,7 @@ TEST = "(while)"
 INLINED = (COMPOSITE, IF, WHILE, TEST)
 """Ops that planning replaces by the nodes of their subgraphs."""
 LONGEST = 1 << 16
-"""Most elements of a RANGE that planning computes."""
+"""Maximum number of elements of a RANGE that planning computes."""
 
 
 @dataclass(frozen=True)

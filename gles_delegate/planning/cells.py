@@ -16,7 +16,7 @@ from gles_delegate.planning.folding import folded
 from gles_delegate.planning.patterns import Pattern, Subgraph
 
 MOST_TERMS = 32
-"""Most nodes whose results a gate adds up."""
+"""Maximum number of nodes whose results a gate adds up."""
 
 LSTM: Pattern = ("MUL", ("LOGISTIC", "output"), ("TANH", "cell"))
 KEPT: Pattern = ("MUL", ("LOGISTIC", "forget"), "kept")

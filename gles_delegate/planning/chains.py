@@ -1,4 +1,4 @@
-"""Chains: small dispatches that one work group computes in turn, in one dispatch.
+"""Chains: small dispatches that one work group computes in sequence, in one dispatch.
 
 On llvmpipe a dispatch takes 10 to 40 microseconds before it computes anything.
 """

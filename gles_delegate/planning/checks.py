@@ -141,7 +141,7 @@ def _check_limits(steps: list[Step], node: NodeView) -> None:
 
 
 def _check_numbers(steps: list[Step]) -> None:
-    """Raise `Unsupported` for infinity and NaN, for which GLSL ES has no literals."""
+    """Raise `Unsupported` for infinity and NaN, which GLSL ES cannot write as literals."""
     for step in steps:
         if not isinstance(step, Dispatch):
             continue

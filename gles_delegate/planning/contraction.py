@@ -54,7 +54,7 @@ class _Contraction:
 
 
 def _is_plain(dispatch: Elementwise) -> bool:
-    """Whether its function takes the elements as they are, and has no loops."""
+    """Whether its function takes the elements as they are, without loops."""
     units = any(name.endswith("_UNIT") for name in dispatch.defines)
     return not (dispatch.partial or dispatch.passes or units)
 

@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.registry import lower, op_of
 from gles_delegate.ops.lib.views import Copy, View
 
 MOST_ELEMENTS = 1 << 16
-"""Most elements of a result that is larger than its inputs; the GPU computes larger ones."""
+"""Maximum elements of a result that is larger than its inputs; the GPU computes larger ones."""
 COMPUTES = "a step computes more than a copy"
 
 

@@ -24,7 +24,7 @@ from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.in_place import is_range
 
 MOST_CALLS = 16
-"""Most calls of an epilogue: compile time grows faster than a shader's length. Published models
+"""Maximum calls of an epilogue: compile time grows faster than a shader's length. Published models
 have up to 9."""
 
 SMALLEST, LARGEST = (float(n) for n in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))

@@ -17,7 +17,7 @@ Place: TypeAlias = tuple[Value, int]
 def drop_copies(
     dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value], alignment: int
 ) -> tuple[list[Dispatch], dict[Value, Place]]:
-    """Compute the parts of a concatenation inside it, and read ranges of a tensor inside it.
+    """Write concatenation inputs directly into the output; read slices as views.
 
     Args:
         kept: Tensors that do not lie inside others, since they have their own buffers.

@@ -27,7 +27,7 @@ from gles_delegate.planning.recurrence import CountedLoop, RecurrentLoop
 T = TypeVar("T")
 
 MOST_ADDED = 1 << 16
-"""Most tensors and nodes that the subgraphs of a model add."""
+"""Maximum number of tensors and nodes that the subgraphs of a model add."""
 
 
 @dataclass(frozen=True)

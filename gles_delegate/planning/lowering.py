@@ -29,7 +29,7 @@ from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 
 MOST_DECIDING = 16
-"""Most elements of an input whose values may give sizes: each value needs its own plan."""
+"""Maximum elements of an input whose values may give sizes: each value needs its own plan."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class _Lowerer:
             self._tensors[index] = folded(self._tensors[index], value)
         self._graph = replace(real, tensors=self._tensors)
         self._shapes = {t.index: t.shape for t in self._tensors} | dict(shapes)
-        # For other shapes than the model's, results of nodes outside `only` have no known sizes.
+        # For other shapes than the model's, sizes of results of nodes outside `only` are unknown.
         self._shown = {i for i in graph.outputs if graph.tensors[i].is_variable}
         self._sized = {*self._shapes} if only is None else initial_tensors(graph) | {*shapes}
         self._unsized: set[int] = set()

@@ -120,5 +120,5 @@ def _pack(
 
 
 def _size(value: Value) -> int:
-    """Bytes of its allocation: GL has no empty buffers."""
+    """Bytes of its allocation; GL does not support empty buffers."""
     return max(value.nbytes, 16)

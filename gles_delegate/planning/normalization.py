@@ -59,7 +59,7 @@ Symbol: TypeAlias = Operand | Mean | Squares | Larger | Scale
 Polynomial: TypeAlias = dict[tuple[Symbol, ...], float]
 """Coefficients by the sorted factors of each product."""
 MOST_PRODUCTS = 8
-"""Most products of a polynomial, and factors of a product; larger ones are not followed."""
+"""Maximum products of a polynomial, and factors of a product; larger ones are not followed."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """The range of the shader's constants other than 0."""
 

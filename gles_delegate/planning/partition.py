@@ -52,7 +52,7 @@ def choose_partitions(
     A variable is on the GPU if all nodes that use it run there, in one segment of each subgraph.
 
     Args:
-        most: Most segments of each subgraph; the largest are chosen. None: no limit.
+        most: Maximum number of segments of each subgraph; the largest are chosen. None: no limit.
         first: The first node that may be chosen.
         last: The last node that may be chosen; None: no limit.
     """

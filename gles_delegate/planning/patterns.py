@@ -182,7 +182,7 @@ class Subgraph:
         return int(getattr(op_of(node.op).options.read(node), name, 0))
 
     def _is_plain(self, node: Node) -> bool:
-        """Whether it is of a known version, and has no fused activation and no shuffled weights."""
+        """Whether it is of a known version, without a fused activation or shuffled weights."""
         known = node.version <= op_of(node.op).max_version
         names = ("fused_activation", "weights_format")
         return known and not any(self._option(node, name) for name in names)

@@ -43,7 +43,7 @@ class Plan(Ends):
         buffers: Size of each buffer, in bytes.
         allocations: The range of bytes of each value. A value that is live all through the run has
             its own buffer; others whose live ranges do not overlap share bytes.
-        chains: Consecutive dispatches that one work group computes in turn.
+        chains: Consecutive dispatches that one work group computes in sequence.
     """
 
     dispatches: tuple[Dispatch, ...] = ()
@@ -137,7 +137,7 @@ class Plan(Ends):
         for group in self.groups:
             indent = ""
             if len(group) > 1:
-                lines.append(f"one work group computes {len(group)} in turn:")
+                lines.append(f"one work group computes {len(group)} in sequence:")
                 indent = "  "
             lines += [f"{indent}{d}  -> {self.allocations[d.output]}" for d in group]
         return "\n".join([*lines, f"{len(self.buffers)} buffers, {sum(self.buffers)} bytes"])
@@ -235,7 +235,7 @@ def _allocated(dispatches: list[Dispatch], ends: Ends, alignment: int) -> Plan:
 
 
 def _in_place(plan: Plan, alignment: int) -> Plan:
-    """The plan with tensors inside others, as far as it needs no more memory.
+    """The plan with tensors inside others, as far as this does not need more memory.
 
     A tensor inside another keeps all of that one live. Where too many bytes are live, none lie
     inside the tensors that live there.

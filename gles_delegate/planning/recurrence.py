@@ -28,7 +28,7 @@ BEFORE, AFTER = ("SLICE", "list", "begin", "size"), ("SLICE", "list", "next", "r
 JOINED = ("CONCATENATION", BEFORE, ELEMENT, AFTER)
 
 MOST_TESTS = 4
-"""Most comparisons in the condition of a loop."""
+"""Maximum number of comparisons in the condition of a loop."""
 
 
 class CountedLoop:
@@ -48,9 +48,9 @@ class CountedLoop:
         self._turns = self._count()
 
     def lists(self) -> list[tuple[int, int]]:
-        """The loop variables that are lists, each with the tensor that a turn assigns to it.
+        """Loop variables that act as output lists, each with the tensor that is written to it.
 
-        A turn assigns the element of its number, and nothing else uses the list.
+        Iteration i writes element i, and nothing else reads the list.
         """
         found = []
         for number in range(len(self._node.inputs)):
@@ -60,7 +60,7 @@ class CountedLoop:
         return found
 
     def _count(self) -> int:
-        """How often the loop runs."""
+        """Number of iterations."""
         turns: list[int] = []
         pending = [*self._condition.graph.outputs]
         while pending and len(turns) < MOST_TESTS:
@@ -79,7 +79,7 @@ class CountedLoop:
         raise Unsupported("its condition does not count turns; expected LESS of a counter")
 
     def _turns_of(self, counter: int, limit: int) -> int:
-        """How often a counter that starts at a constant is below a limit."""
+        """Number of iterations until a counter that starts at a constant reaches a limit."""
         condition = self._condition
         number = condition.numbers.get(counter, -1)
         if number < 0 or not self._is_counter(number):

@@ -194,7 +194,7 @@ class TextureBinding:
         levels = [texture_level(gpu, texture) for texture in self.textures]
         if any(level.external for level in levels) and (len(levels) > 1 or transform.packed):
             raise ValueError(
-                "expected an external texture by itself, without packed: its driver makes colors "
+                "expected one external texture, without packed: its driver makes colors "
                 f"of it; found {len(levels)} textures and packed={transform.packed!r}"
             )
         picture = _size_of(levels, transform.packed)

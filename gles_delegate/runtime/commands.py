@@ -63,7 +63,7 @@ class CommandList:
                 function(*arguments)
 
     def profile(self) -> list[float]:
-        """Run once, timing each dispatch by itself; return the seconds of each."""
+        """Run once, timing each dispatch separately; return the seconds of each."""
         seconds: list[float] = []
         stopwatch = Stopwatch(self._gpu.gl, self._gpu.driver.timers, self._gpu.driver.is_es)
         with ExitStack() as stack:

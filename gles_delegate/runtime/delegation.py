@@ -142,7 +142,7 @@ class Delegation:
         return [segment for segment in self._segments if segment.is_prepared]
 
     def times(self) -> Iterator[DispatchTime]:
-        """Run every segment once more, each dispatch by itself; all must be prepared."""
+        """Run every segment once more, each dispatch separately; all must be prepared."""
         ops = {node.index: node.op for node in self.graph.nodes}
         graph = self._context.lowerings.default.graph
         for segment in self._segments:

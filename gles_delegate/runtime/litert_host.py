@@ -49,7 +49,7 @@ class LiteRt:
         self._reported = self._fresh = ""
         for each in delegations:
             if each.needs_tensorflow:
-                each.require_all("LiteRT for Python has no TensorFlow ops to run them on the CPU")
+                each.require_all("LiteRT for Python cannot run TensorFlow ops on the CPU")
         try:
             from ai_edge_litert import interpreter
         except ImportError:
@@ -69,7 +69,9 @@ class LiteRt:
             )
         unknown = chosen.keys() - signature(interpreter.Interpreter).parameters
         if unknown:
-            raise LiteRtError(f"the installed LiteRT has no argument {min(unknown)}: leave it out")
+            raise LiteRtError(
+                f"the installed LiteRT does not accept the argument {min(unknown)}: leave it out"
+            )
         try:
             self.interpreter = self.call(
                 interpreter.Interpreter,

@@ -124,14 +124,14 @@ class BoundModel:
         return self.thread.run(total)
 
     def profile(self) -> ProfileReport:
-        """Run every prepared segment once more, each dispatch by itself; one must be prepared."""
+        """Run every prepared segment once more, each dispatch separately; one must be prepared."""
         prepared = [each for each in self.subgraphs.values() if each.prepared]
         times = tuple(time for each in prepared or [self.first] for time in each.times())
         gpu = self.thread.gpu
         return ProfileReport(gpu.driver.renderer, gpu.driver.timers, times)
 
     def sanitize(self) -> list[Trespass]:
-        """Run every prepared segment once more, each dispatch by itself; see `Session.sanitize`."""
+        """Run every prepared segment again, each dispatch separately; see `Session.sanitize`."""
         prepared = [segment for each in self.subgraphs.values() for segment in each.prepared]
         return self.thread.run(lambda: [t for each in prepared for t in each.session.sanitize()])
 

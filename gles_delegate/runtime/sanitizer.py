@@ -1,4 +1,4 @@
-"""Running each dispatch of a plan by itself, to see which bytes it writes and reads.
+"""Running each dispatch of a plan separately, to see which bytes it writes and reads.
 
 Before a dispatch, buffers hold the bytes that it may read, and a pattern everywhere else.
 Afterwards every byte outside `Dispatch.written` must be as before, and every byte inside must have

@@ -139,7 +139,7 @@ class Segment:
     ) -> Mapping[int, Shape]:
         """Plan and compile for these input shapes; return every tensor's shape.
 
-        If the inputs `deciding` have no `values` yet, it only releases its session, and returns
+        If the inputs `deciding` do not have `values` yet, it only releases its session, and returns
         shapes for example values. Raises `UnsupportedModelError` if a node cannot run with these,
         and `ValueError` if a binding does not fit its tensor's shape.
         """
@@ -279,7 +279,7 @@ class Segment:
         return array
 
     def read_result(self, index: int) -> Array | None:
-        """The last result of a bound output; None if it has no such tensor."""
+        """The last result of a bound output; None if it does not compute the tensor."""
         texels = self._thread.run(lambda: self.session.read_result(index))
         edge = self._edge(self._require_lowered(), index)
         return edge.elements(texels) if texels is not None else None

@@ -193,7 +193,7 @@ class Session:
         self._gpu.gl.check_reset("invoke")
 
     def sanitize(self) -> list[Trespass]:
-        """Run once more on the present inputs, each dispatch by itself; see `Sanitizer`.
+        """Run once more on the present inputs, each dispatch separately; see `Sanitizer`.
 
         Returns what dispatches do to bytes that are not theirs. Results stay as they are.
         """
@@ -205,7 +205,7 @@ class Session:
             sanitizer.release()
 
     def profile(self) -> list[tuple[Dispatch, float]]:
-        """Run once more on the present inputs; return each dispatch and its seconds, by itself."""
+        """Run each dispatch once more on the present inputs; return it and its own seconds."""
         self._upload_parameters()
         seconds = self._commands.profile()
         return list(zip(map(_joined, self._plan.groups), seconds, strict=True))

@@ -14,7 +14,7 @@ from gles_delegate.runtime.session import Session
 
 
 class Turns:
-    """Asynchronous runs, which copy their outputs in turn to two sets of a session's buffers.
+    """Asynchronous runs, which copy their outputs alternately to two sets of a session's buffers.
 
     The results of the last two runs can be read.
     """
@@ -56,5 +56,5 @@ class Turns:
         """Forget all runs so far; inside the guard."""
         invocations, self._invocations = self._invocations, []
         self._staged = {}
-        self._started += 2  # it has no results of earlier runs
+        self._started += 2  # it does not have results of earlier runs
         in_any_case(partial(delete_fence, each) for each in invocations)

@@ -1,4 +1,4 @@
-"""Sessions of faster programs, which a thread compiles while a model runs with simpler ones."""
+"""Background compilation: run quickly compiled programs until faster ones are ready."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _place(chain: DispatchChain, operand: Operand) -> str:
 
 
 def _main(chain: DispatchChain, limits: Limits) -> str:
-    """The members in turn, each in a loop over its invocations.
+    """The members in sequence, each in a loop over its invocations.
 
     The invocations of a SIMD vector run in step, so what one member writes is there for the next
     without a barrier of execution.

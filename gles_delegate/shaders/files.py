@@ -30,7 +30,7 @@ MARKED_LOOP = re.compile(
 """``#pragma unroll`` marks a loop over a register tile; ``#pragma unroll(gpu)`` marks another loop,
 which llvmpipe would compile for many seconds. Tools ignore both."""
 _MOST_CHARACTERS = 1 << 11
-"""Most characters of an unrolled loop, unless only loops over tiles are unrolled: SwiftShader
+"""Maximum characters of an unrolled loop, unless only loops over tiles are unrolled: SwiftShader
 compiles long code slowly."""
 
 
@@ -86,7 +86,7 @@ def is_own(shader: str) -> bool:
 def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
     """File, number and text of each line of a file and of its includes, each included once.
 
-    Left out are lines for tools that read the file by itself: its version, the permission to
+    Left out are lines for tools that read the file on its own: its version, the permission to
     include, and the examples of defines.
     """
     seen.add(name)

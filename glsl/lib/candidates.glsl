@@ -4,7 +4,7 @@
 // - of each class its keys, four boxes to a texel;
 // - then for each class the best of them: its key, the box, and how many were selected before;
 // - then each selection: its key, the class and the box;
-// - then the number of selections, and the most there may be.
+// - then the number of selections, and their maximum number.
 #ifndef LIB_CANDIDATES
 #define LIB_CANDIDATES
 #ifndef ASSEMBLED

@@ -1,6 +1,6 @@
 // What the assembler (gles_delegate/shaders) defines for every shader.
 //
-// A block under #ifndef ASSEMBLED is for tools that read a file by itself: it declares each macro
+// A block under #ifndef ASSEMBLED is for tools that read a file on its own: it declares each macro
 // with an example of its value. #undef declares one that some dispatches leave undefined. The
 // assembler leaves these blocks out, so a define that a dispatch lacks is an undeclared identifier.
 #ifndef ASSEMBLED
@@ -49,14 +49,14 @@
 #undef OUT_UNIT
 #undef BEFORE_UNIT  // to read it at, too
 
-#define CHAINED 0  // 1: the dispatch is one of several that a work group computes in turn
+#define CHAINED 0  // 1: the dispatch is one of several that a work group computes in sequence
 #define PIXEL_LANES 8  // a work group's invocations along the pixels
 #define SLICE_LANES 8  // and along the slices
 #define SLICES_IN_X 0  // 1: the slices lie along x; 0: the pixels
 #define REDUCTION_LANES 1  // and for each result; if several, they lie along x, pixels along y
 #define PIXEL_ROWS 1  // work groups along z, among which those along the pixels are divided
 #define SLICE_ROWS 1  // or those along the slices
-#undef SIMD_LANES  // llvmpipe's vector width: only tells apart programs in its shader cache
+#undef SIMD_LANES  // llvmpipe's vector width: only distinguishes programs in its shader cache
 #define PRODUCT_PRECISION highp  // of products with weights; mediump may be float16
 #define SIZE_UNIFORMS 0  // 1: sizes are elements of a uniform array; 0: constants
 #define FLOAT_QUOTIENTS 0  // 1: so are divisors, and tensors have less than 2^20 elements

@@ -1,4 +1,4 @@
-// Depthwise convolution, shared by the shader of its own and the one that multiplies its result:
+// Depthwise convolution, shared by its own shader and the one that multiplies its result:
 // V[c] = bias[c] + sum over taps of D[tap][c] * X[c / MULTIPLIER] at the tap.
 //
 // D: the biases of all slices of V, then of each slice KERNEL_H x KERNEL_W taps.

@@ -1,7 +1,7 @@
 // Element-wise functions; each carries the name of the TFLite op it computes.
 //
 // max, min, clamp and exp may lose a NaN that LiteRT keeps, and compilers make max and min of
-// comparisons, so NaN is looked for by itself.
+// comparisons, so NaN is tested separately.
 
 #ifndef LIB_ELEMENTWISE
 #define LIB_ELEMENTWISE
@@ -29,7 +29,7 @@ ivec4 RELU6(ivec4 x) { return clamp(x, 0, 6); }
 ivec4 RELU_N1_TO_1(ivec4 x) { return clamp(x, -1, 1); }
 vec4 LOGISTIC(vec4 x) { return keep_nan(1.0 / (1.0 + exp(-x)), x); }
 // Near 0, where a difference of numbers about 1 cancels, TANH and ELU are polynomials, fitted for the
-// least relative error; these keep a NaN by themselves.
+// least relative error; these keep a NaN without a test.
 vec4 TANH(vec4 x) {
   vec4 q = x * x, near = x * (1.0 - q * (0.333322554 - q * 0.131199567));
   return mix(near, 1.0 - 2.0 / (exp(2.0 * x) + 1.0), greaterThan(abs(x), vec4(0.2)));
@@ -220,7 +220,7 @@ ivec4 LESS(ivec4 a, ivec4 b) { return ivec4(lessThan(a, b)); }
 ivec4 LESS_EQUAL(ivec4 a, ivec4 b) { return ivec4(lessThanEqual(a, b)); }
 ivec4 GREATER(ivec4 a, ivec4 b) { return ivec4(greaterThan(a, b)); }
 ivec4 GREATER_EQUAL(ivec4 a, ivec4 b) { return ivec4(greaterThanEqual(a, b)); }
-// A quantised number as LiteRT compares it: in 256ths, rounded to multiples of `unit` before.
+// A quantized number as LiteRT compares it: in 256ths, rounded to multiples of `unit` before.
 vec4 in_256ths(vec4 x, float unit) { return nearest(nearest(x * (256.0 / unit)) * unit); }
 
 ivec4 BITWISE_XOR(ivec4 a, ivec4 b) { return a ^ b; }

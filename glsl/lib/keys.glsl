@@ -1,4 +1,4 @@
-// Integers in the order of the numbers that they stand for; 0 and -0 become one, and NaN the least.
+// Integers in the order of the numbers that they stand for; 0 and -0 become one, and NaN the lowest.
 #ifndef LIB_KEYS
 #define LIB_KEYS
 #define NONE (-0x7fffffff - 1)  // less than every other number's key

@@ -1,5 +1,5 @@
 // Random words: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
-// 3", 2011), whose counter goes on where the run before ended.
+// 3", 2011), whose counter continues where the run before ended.
 #ifndef LIB_PHILOX
 #define LIB_PHILOX
 #ifndef ASSEMBLED

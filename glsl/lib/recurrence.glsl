@@ -6,7 +6,7 @@
 #define PARTIAL 1
 #define BATCH 3
 #define STEPS 1  // those that the dispatch makes; of several, a work group has the whole state
-#define SHARED_TEXELS 0  // twice those of the state, if the dispatch makes several steps
+#define SHARED_TEXELS 0  // twice the state's texels, if the dispatch makes several steps
 #define STATE_SLICES 2  // slices of the output state
 #define ROW 2  // the number of the first step, which is that of the row it reads
 #define INPUT_PIXEL 2  // the pixel of the step's inputs to the gates, for the first of the batch

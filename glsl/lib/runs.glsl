@@ -1,7 +1,7 @@
 // Runs: outputs of a window that slides over rows, for invocations that compute several at once.
 //
 // A run is PIXELS outputs of a row, under which COLUMNS columns of the input lie. At stride 1 they
-// lie DILATION_W apart, so that neighbours share inputs whatever the dilation is.
+// lie DILATION_W apart, so that neighbors share inputs whatever the dilation is.
 #ifndef LIB_RUNS
 #define LIB_RUNS
 #ifndef ASSEMBLED

@@ -11,7 +11,7 @@ precision highp float;
 #define LUMA vec3(0.2, 0.7, 0.1)  // the shares of red, green and blue in a brightness
 #endif
 uniform sampler2D picture, layer;
-uniform mat3x2 to_layer;  // from pixels of the picture to those of the layer
+uniform mat3x2 to_layer;  // from pixels of the picture to pixels of the layer
 uniform vec2 size;  // of the picture
 uniform vec2 edges;  // of the coverage
 uniform float opacity;

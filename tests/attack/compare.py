@@ -104,7 +104,7 @@ def compare(trials: Iterable[Trial], report: Report = lambda _: None) -> Counter
         return verdict(trial, *outcomes(trial))
 
     def is_of_litert(trial: Trial, reason: str) -> bool:
-        """Whether it fails so without the delegate, or the delegate takes no node."""
+        """Whether it fails so without the delegate, or the delegate takes none of its nodes."""
         if reason.partition("\n")[0] not in FAILURES:
             return False
         with suppress(DelegateError):

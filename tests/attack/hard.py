@@ -188,7 +188,7 @@ def palettes_for(seed: int) -> bytes:
 
 
 def _by_palette(worker: Worker, palettes: bytes, seed: int) -> list[Any]:
-    """The results of a worker, or why there are none; palettes by themselves after a crash."""
+    """The results of a worker, or why there are none; palettes one by one after a crash."""
     outcome = worker.outcome()
     if outcome.kind in ("crash", "hang"):
         alone = [worker(bytes([palette]), seed) for palette in palettes]
@@ -224,7 +224,7 @@ def differing(
     """Kinds of differences, each with an example: our number, and the numbers of LiteRT's kernels.
 
     Args:
-        least: The least scale of a tensor, to which real numbers are compared.
+        least: Minimum scale of a tensor, to which real numbers are compared.
     """
     alike = [a for a in theirs if (a.shape, a.dtype) == (ours.shape, ours.dtype)]
     if not alike:

@@ -95,7 +95,7 @@ def opened(rng: Generator, path: Path) -> Source:
 
 
 def attack_pipeline(rng: Generator, folder: Path) -> None:
-    """A file in a pipeline of GStreamer, whose frames are closed in turn or after their source."""
+    """A file in a GStreamer pipeline, whose frames are closed one by one or after their source."""
     from gles_apps.live import GStreamer
 
     path = folder / f"x{KINDS[rng.integers(len(KINDS))]}"

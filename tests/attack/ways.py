@@ -28,7 +28,7 @@ STATEFUL = {"ASSIGN_VARIABLE", "CALL_ONCE", *RANDOM}
 """Ops by which a run changes the results of the next one."""
 FILL = b"\xa5"
 MARGIN = 256
-"""Bytes behind a tensor in a buffer, and the most in front of it."""
+"""Bytes behind a tensor in a buffer, and their maximum number in front of it."""
 
 _FOREIGN = re.compile(
     r"\b(Assertion|Attribute|Index|Key|Name|Overflow|Recursion|Type|UnboundLocal|ZeroDivision|struct\.)"

@@ -1,4 +1,4 @@
-"""Random graphs against LiteRT's CPU kernels, each dispatch by itself, too, and on any device."""
+"""Random graphs against LiteRT's CPU kernels, each dispatch separately, too, and on any device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dispatches that one work group computes in turn."""
+"""Dispatches that one work group computes in sequence."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_driver_without_the_extension(
     monkeypatch.setattr(
         libegl(), "eglQueryString", lambda *a: query(*a).replace(b"dma_buf_import", b"nothing")
     )
-    with app.egl, pytest.raises(gd.ContextError, match="no EGL_EXT_image_dma_buf_import"):
+    with app.egl, pytest.raises(gd.ContextError, match="support EGL_EXT_image_dma_buf_import"):
         gd.import_dmabuf(fd, 4, 4, "XR24", 16, modifier=modifier)
 
 
@@ -115,7 +115,11 @@ def test_without_proc_the_check_is_the_driver_s(app: App, monkeypatch: pytest.Mo
     monkeypatch.setattr(
         libegl(), "eglQueryString", lambda *a: query(*a).replace(b"dma_buf_import", b"nothing")
     )
-    with app.egl, open(os.devnull, "rb") as file, pytest.raises(gd.ContextError, match="no EGL"):
+    with (
+        app.egl,
+        open(os.devnull, "rb") as file,
+        pytest.raises(gd.ContextError, match="not support EGL"),
+    ):
         gd.import_dmabuf(file.fileno(), 4, 4, "XR24", 16)
 
 
@@ -302,7 +306,7 @@ def test_an_external_texture_by_itself(app: App, external: gd.ImportedTexture) -
     app.interpreter(negated((1, 8, 12, 4)))
     packed = gd.ImageTransform(channels="rgba", packed="yuyv")
     for textures, transform in ((external, packed), ([external, external], None)):
-        with pytest.raises(ValueError, match="expected an external texture by itself"):
+        with pytest.raises(ValueError, match="expected one external texture"):
             app.delegate.bind_texture_to_tensor(
                 0, textures, transform=transform or gd.ImageTransform(channels="rgba")
             )
@@ -335,7 +339,7 @@ def test_a_context_without_external_textures(
 ) -> None:
     monkeypatch.setattr(Functions, "extensions", lambda self: {"GL_OES_EGL_image"})
     file, _ = file_of(planes_of("NV12", 8, 12), 16)
-    with file, app.egl, pytest.raises(gd.ContextError, match="has no GL_OES_EGL_image_external"):
+    with file, app.egl, pytest.raises(gd.ContextError, match="support GL_OES_EGL_image_external"):
         gd.import_picture(file.fileno(), 12, 8, "NV12", 16, external="bt709")
     assert dmabufs.imports == 0
 
@@ -372,7 +376,7 @@ def test_a_picture_is_imported_whole_or_not(app: App, dmabufs: Dmabufs) -> None:
             return int(create(*arguments))
 
         patch.setattr(libegl(), "eglCreateImageKHR", refuse_the_last)
-        with pytest.raises(ValueError, match="EGL takes no dma-buf of 6x4"):
+        with pytest.raises(ValueError, match="EGL cannot import a 6x4 dma-buf"):
             gd.import_picture(file.fileno(), 12, 8, "I420", 16)
     assert dmabufs.alive == set()
 

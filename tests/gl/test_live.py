@@ -380,7 +380,7 @@ def test_a_camera_gives_its_newest_frame() -> None:
 def test_a_camera_that_ends() -> None:
     camera = Camera("lavfi:color=c=red:size=64x48:rate=10:duration=0.3")
     assert np.abs(camera.read()[..., :3].astype(int) - (254, 0, 0)).max() < 4
-    with pytest.raises(OSError, match=r"the camera lavfi:.* gives no frames: it has stopped"):
+    with pytest.raises(OSError, match=r"the camera lavfi:.* delivers no frames: it has stopped"):
         [camera.read() for _ in range(5)]
     camera.close()
 

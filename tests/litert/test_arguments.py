@@ -150,7 +150,7 @@ def test_an_older_litert_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     _, content = layers()
     with (
         gd.GpuDelegate(TWO) as delegate,
-        pytest.raises(gd.LiteRtError, match="has no argument num_threads: leave it out"),
+        pytest.raises(gd.LiteRtError, match="not accept the argument num_threads: leave it out"),
     ):
         gd.Interpreter(
             model_content=content,

@@ -29,7 +29,7 @@ from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
 if metadata.version("ai-edge-litert") < "2.2":
-    pytest.skip("LiteRT 2.1 takes no accelerator of this kind", allow_module_level=True)
+    pytest.skip("LiteRT 2.1 does not accept this kind of accelerator", allow_module_level=True)
 compiled_model = pytest.importorskip("ai_edge_litert.compiled_model")
 from ai_edge_litert.hardware_accelerator import HardwareAccelerator  # noqa: E402
 
@@ -317,7 +317,7 @@ def test_what_is_not_known_is_refused(wanted: str, monkeypatch: pytest.MonkeyPat
             match = "found riscv64"
         elif wanted == "old":
             monkeypatch.setattr("importlib.metadata.version", lambda name: "2.1.0")
-            match = "takes no GPU accelerator: install 2.2"
+            match = "does not accept a GPU accelerator: install 2.2"
         else:
             monkeypatch.setattr("importlib.metadata.version", lambda name: "2.9.0")
             failed = subprocess.CompletedProcess([], 1, "the reason", "much else")

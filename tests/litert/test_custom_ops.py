@@ -40,7 +40,7 @@ def check(s: Sketch, outputs: Sequence[int]) -> None:
         (kernel, stride)
         for kernel in [(1, 1), (2, 2), (3, 3), (5, 2), (4, 4)]
         for stride in [(1, 1), (2, 2), (3, 2)]
-        if kernel >= stride  # XNNPACK takes no others
+        if kernel >= stride  # XNNPACK does not accept others
     ],
 )
 def test_convolution_2d_transpose_bias(

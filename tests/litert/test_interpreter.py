@@ -301,7 +301,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "a signature at batch 2": lambda i: i.get_signature_runner("second")(
         left=np.tile(X, (2, 1)), right=np.ones((2, 4), np.float32)
     ),
-    "two signatures in turn": lambda i: [
+    "two signatures alternately": lambda i: [
         i.get_signature_runner(key)(**inputs)
         for key, inputs in (
             ("first", {"a": X, "b": X}),

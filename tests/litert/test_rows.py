@@ -27,7 +27,7 @@ UNCHECKED = {
     *("Convolution2DTransposeBias", "DEQUANTIZE", "LiteRtMaxUnpooling2D"),
     *("MaxPoolingWithArgmax2D", "MaxUnpooling2D", "QUANTIZE"),
 }
-"""Ops that LiteRT does not run by themselves, or that no case has alone."""
+"""Ops that LiteRT does not run on their own, or that no case has alone."""
 
 
 def batched(case: Case) -> tuple[bytes, Arrays] | None:

@@ -48,7 +48,7 @@ def test_no_host_runs_them(inside: bool, installed: bool, monkeypatch: pytest.Mo
     ((_, op, reason),) = caught.value.nodes
     assert op == ("WHILE" if inside else "FlexErf")
     assert inside or reason == TENSORFLOW_OP
-    assert "LiteRT for Python has no TensorFlow ops" in str(caught.value)
+    assert "LiteRT for Python cannot run TensorFlow ops" in str(caught.value)
 
 
 @pytest.mark.parametrize(

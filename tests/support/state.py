@@ -12,7 +12,7 @@ from gles_delegate.gl import functions as names
 
 _SIZE = 64
 _UNTOUCHED = -0x5A5A5A5B
-# Free memory changes by itself, and Mesa 25.2 answers with values that it never set.
+# Free memory changes at any time, and Mesa 25.2 answers with values that it never set.
 _FREE_MEMORY = {*range(0x87FB, 0x87FE), *range(0x9047, 0x904C)}  # *_ATI, GPU_MEMORY_INFO_*_NVX
 _QUERIES = tuple(sorted({*range(0x0B00, 0x0E00), *range(0x8000, 0x9400)} - _FREE_MEMORY))
 _KINDS = ("Buffer", "Texture", "Program", "Shader", "Framebuffer", "VertexArray", "Sampler")

@@ -1,4 +1,4 @@
-"""Chains: which dispatches one work group computes in turn, and their shader."""
+"""Chains: which dispatches one work group computes in sequence, and their shader."""
 
 from __future__ import annotations
 
@@ -158,5 +158,5 @@ def test_no_macro_of_a_member_is_left(net: Pools) -> None:
 
 def test_a_plan_shows_its_chains(net: Pools) -> None:
     lines = str(net.plan(net.pools(net.feed(SMALL), 3))).splitlines()
-    assert lines[0] == "one work group computes 3 in turn:"
+    assert lines[0] == "one work group computes 3 in sequence:"
     assert all(line.startswith("  ") for line in lines[1:4])

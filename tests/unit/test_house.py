@@ -49,7 +49,7 @@ BRANCHES = (
 
 
 def complexity(function: ast.AST) -> int:
-    """Cyclomatic complexity, counted as radon does; nested functions count by themselves."""
+    """Cyclomatic complexity, counted as radon does; nested functions count separately."""
     count, nodes = 1, [function]
     while nodes:
         for node in ast.iter_child_nodes(nodes.pop()):

@@ -1,4 +1,4 @@
-"""Which graphs compute each row of a batch by itself, without LiteRT."""
+"""Which graphs compute each row of a batch independently, without LiteRT."""
 
 from __future__ import annotations
 

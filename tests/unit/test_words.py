@@ -21,7 +21,12 @@ BANNED = {
     r"of (its|their|your|one's) own": "its own thread, not a thread of its own",
     r"of (ours|yours)": "your app, not an app of yours",
     r"of( which)?[,;.](?=\s)": "do not end a clause with 'of'; use 'whose' or a second sentence",
-    r"(?<!there\s)(is|are) no (?!longer)\w+": "is not a, are not",
+    r"(?<!there\s)(is|are) no (?!longer)[`\w]+": "is not a, are not",
+    r"takes? no (?!(longer|more|time)\b)[`\w]+": "does not accept, does not take",
+    r'(?-i:The (most|least)|("""|:\s)(Most|Least)) \w+': "Maximum number of, Minimum",
+    r"\d+ (m?s|%|[kMG]B|dispatches|programs) for \d+": "2 ms, down from 5; or instead of 5 ms",
+    r"in turn": "in sequence, alternately, one after the other",
+    r"by (itself|themselves)": "separately, alone, on its own",
     r"in the place of": "instead of",
     r"likeliest": "top, or most likely",
     r"anew|for ever": "again, or forever",
@@ -55,6 +60,11 @@ def python(text: str) -> str:
     return re.sub(r"``[^`]*``|`[^`]*`", blank, "\n".join(kept))
 
 
+def glsl(text: str) -> str:
+    """A shader's comments."""
+    return "\n".join("".join(line.partition("//")[1:]) for line in text.splitlines())
+
+
 def blank(match: re.Match[str]) -> str:
     return "".join("\n" if character == "\n" else "`" for character in match[0])
 
@@ -70,6 +80,9 @@ PROSE: dict[str, Callable[[str], str]] = {
     "examples/*.py": python,
     "gles_apps/**/*.py": python,
     "gles_delegate/**/*.py": python,
+    "glsl/**/*.glsl": glsl,
+    "glsl/**/*.frag": glsl,
+    "glsl/**/*.vert": glsl,
     "tests/**/*.py": python,
 }
 """Files, as patterns from the root, and how their prose is found."""
@@ -79,7 +92,7 @@ def phrases(text: str) -> list[str]:
     """The banned phrases in a text: line, phrase and what to write instead."""
     actual = []
     for phrase, instead in BANNED.items():
-        pattern = rf"(?<!\w)(?:{phrase})(?!\w)".replace(" ", r"\s+(?:# )?")
+        pattern = rf"(?<!\w)(?:{phrase})(?!\w)".replace(" ", r"\s+(?:(?:#|//) )?")
         for match in re.finditer(pattern, text, re.IGNORECASE):
             line = text.count("\n", 0, match.start()) + 1
             actual.append(f"line {line}: '{' '.join(match[0].split())}'; write: {instead}")
@@ -106,6 +119,10 @@ def test_no_banned_phrase(path: str, pattern: str) -> None:
         (python, 'SIZE = 1\n"""Of a region."""\n', 'line 2: \'"""Of a\'; '),
         (python, 'def f():\n    """Runs.\n\n    It goes on.\n    """\n', "line 4: 'goes on'; "),
         (python, "x = 1  # the colour\n", "line 1: 'colour'; "),
+        (python, 'def f():\n    """The most faces."""\n', "line 2: 'The most faces'; "),
+        (python, 'COUNT = 1\n"""Most faces."""\n', 'line 2: \'"""Most faces\'; '),
+        (markdown, "It takes 0.25 ms for 0.36.", "line 1: '25 ms for 0'; "),
+        (glsl, "int x;  // each by\n// itself", "line 1: 'by // itself'; "),
     ],
 )
 def test_phrases_are_found(prose: Callable[[str], str], text: str, expected: str) -> None:
@@ -117,6 +134,7 @@ def test_phrases_are_found(prose: Callable[[str], str], text: str, expected: str
     ("prose", "text"),
     [
         (markdown, "Call `tells()`.\n\n```python\nx = tells  # tells\n```\n[x](those of)"),
+        (glsl, "vec4 tells = those;  // x\n"),
         (python, 'x = "tells"\ny = [\n    "those of"\n]\nf("""Of a kind.""")\n'),
     ],
 )

@@ -22,7 +22,7 @@ AudioClassifierResult = ClassificationResult
 
 
 class AudioTaskRunningMode(enum.Enum):
-    """Clips by themselves, or parts of a stream."""
+    """Single clips, or parts of a stream."""
 
     AUDIO_CLIPS = "AUDIO_CLIPS"
     AUDIO_STREAM = "AUDIO_STREAM"

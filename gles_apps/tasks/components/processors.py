@@ -13,8 +13,8 @@ class ClassifierOptions:
     Attributes:
         display_names_locale: Accepted for compatibility; models with names in several languages
             are not supported, and display names are None.
-        max_results: The most classes; None or below 0: all.
-        score_threshold: The least score; None: the model's metadata decides.
+        max_results: Maximum number of classes; None or below 0: all.
+        score_threshold: Minimum score; None: the model's metadata decides.
         category_allowlist: Only classes of these names. Unknown names are ignored.
         category_denylist: No classes of these names.
     """

@@ -14,7 +14,7 @@ from gles_apps.vision.drawing import Color, Drawing
 from gles_delegate.extension import Array
 
 VISIBLE = 0.5
-"""The least visibility and presence of a point that is drawn."""
+"""Minimum visibility and presence of a point that is drawn."""
 WHITE_COLOR, BLACK_COLOR = (224, 224, 224), (0, 0, 0)
 RED_COLOR, GREEN_COLOR, BLUE_COLOR = (0, 0, 255), (0, 128, 0), (255, 0, 0)
 """MediaPipe's colors, whose channels are in the order of OpenCV; arrays get them as they are."""
@@ -84,7 +84,7 @@ def draw_points(
 def draw_ring(
     drawing: Drawing, landmarks: Sequence[NormalizedLandmark], ring: Sequence[int], color: Color
 ) -> None:
-    """Draw an ellipse through four of an object's points, given in turn."""
+    """Draw an ellipse through four of an object's points, in order."""
     at = positions(landmarks, drawing.size)
     right, top, left, bottom = at[list(ring)]
     turn = np.linspace(0, 2 * np.pi, RING + 1)[:, np.newaxis]

@@ -152,8 +152,8 @@ class FaceLandmarkerOptions:
     Attributes:
         base_options: The bundle: face_landmarker.task.
         running_mode: Single pictures, a video or a live stream.
-        num_faces: The most faces. With one, points are smoothed in streams.
-        min_face_detection_confidence: The least score of a detection.
+        num_faces: Maximum number of faces. Landmarks are smoothed in streams only if it is 1.
+        min_face_detection_confidence: Minimum score of a detection.
         min_face_presence_confidence: A face is lost if its presence is not higher.
         min_tracking_confidence: A detection whose region overlaps a tracked face's by more
             (intersection over union) replaces it.

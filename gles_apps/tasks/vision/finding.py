@@ -32,8 +32,8 @@ class Finder:
     Args:
         network: The detector.
         presets: Which ones fit the task.
-        threshold: The least score.
-        overlap: The most that different objects overlap.
+        threshold: Minimum score.
+        overlap: Maximum overlap of different objects.
 
     Attributes:
         transform: Gives the input's mean and std.

@@ -103,8 +103,8 @@ class HandLandmarkerOptions:
     Attributes:
         base_options: The bundle: hand_landmarker.task.
         running_mode: Single pictures, a video or a live stream.
-        num_hands: The most hands.
-        min_hand_detection_confidence: The least score of a detection.
+        num_hands: Maximum number of hands.
+        min_hand_detection_confidence: Minimum score of a detection.
         min_hand_presence_confidence: A hand is lost if its presence is not higher.
         min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
             (intersection over union) is that hand.

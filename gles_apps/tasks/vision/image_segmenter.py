@@ -27,7 +27,7 @@ UNLABELED = 255
 NUMBERS = 64
 """Colors in a texture of class numbers."""
 SPECK = 0.002
-"""The least share of a class in a legend."""
+"""Minimum share of a class in a legend."""
 
 
 @dataclass

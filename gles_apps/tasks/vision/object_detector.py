@@ -29,12 +29,12 @@ class ObjectDetectorOptions:
     Attributes:
         base_options: The model.
         running_mode: Single pictures, a video or a live stream.
-        max_results: The most objects; below 0: all.
-        score_threshold: The least score; 0 or None: the model's metadata or its preset decides.
+        max_results: Maximum number of objects; below 0: all.
+        score_threshold: Minimum score; 0 or None: the model's metadata or its preset decides.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         kind: The kind of a YOLO network; see `vision.find_detector`. Not MediaPipe's.
-        usual_threshold: The least score where neither the options, nor the metadata, nor a preset
+        usual_threshold: Minimum score where neither the options, nor the metadata, nor a preset
             has one. Not MediaPipe's.
     """
 

@@ -27,7 +27,7 @@ NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDete
 """Tasks by the model names that TensorFlow Lite's metadata writers use."""
 
 USUAL_THRESHOLD = 0.5
-"""The least score of a detection where the model does not say one."""
+"""Minimum score of a detection where the model does not say one."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class TaskSettings:
         task: One of `TASKS`; None: `find_task` decides.
         kind: The kind of a YOLO network; see `vision.find_detector`.
         labels: Class names; None: those in the metadata.
-        threshold: The least score of a class, of an object or of a person's point. Without it,
+        threshold: Minimum score of a class, of an object or of a person's point. Without it,
             detectors use the model's own, or 0.5, and classifiers none.
-        top: The most classes or objects.
+        top: Maximum number of classes or objects.
 
     Raises:
         ValueError: The task is unknown, or does not suit the kind.

@@ -35,7 +35,7 @@ class PoseEstimatorResult:
     Attributes:
         poses: Each person's points, in the order of `COCO_KEY_POINTS`, as shares of the
             picture; the best person first.
-        threshold: The least score of a point that is drawn.
+        threshold: Minimum score of a point that is drawn.
     """
 
     poses: list[Pose]
@@ -70,7 +70,7 @@ class PoseEstimatorOptions:
     Attributes:
         base_options: The model.
         running_mode: Single pictures, a video or a live stream.
-        score_threshold: The least score of a point that counts; people without one are left out.
+        score_threshold: Minimum score of a point that counts; people without one are left out.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 

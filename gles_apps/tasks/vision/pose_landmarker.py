@@ -111,8 +111,8 @@ class PoseLandmarkerOptions:
     Attributes:
         base_options: The bundle: pose_landmarker_lite.task, _full or _heavy.
         running_mode: Single pictures, a video or a live stream.
-        num_poses: The most bodies. With one, points are smoothed in streams.
-        min_pose_detection_confidence: The least score of a detection.
+        num_poses: Maximum number of bodies. Landmarks are smoothed in streams only if it is 1.
+        min_pose_detection_confidence: Minimum score of a detection.
         min_pose_presence_confidence: A body is lost if its presence is not higher.
         min_tracking_confidence: A detection whose region overlaps a tracked body's by more
             (intersection over union) replaces it.

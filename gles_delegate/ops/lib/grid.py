@@ -57,9 +57,9 @@ def by_texel(
 
 
 LONG, FEWEST_GROUPS = 16, 4
-"""Slices of a long loop, and the least work groups of such, unless a SIMD vector suffices."""
+"""Slices of a long loop, and the minimum of its work groups, unless a SIMD vector suffices."""
 FEWEST_INPUTS = 4
-"""Least inputs of each invocation that shares a result."""
+"""Minimum number of inputs of each invocation that shares a result."""
 
 
 def with_reduction_lanes(grid: Grid, inputs: int, limits: Limits) -> Grid:

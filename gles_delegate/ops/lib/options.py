@@ -94,9 +94,9 @@ class FlexOptions(Options):
         try:
             entries = flexbuffers.GetRoot(bytearray(node.custom_options)).AsMap
             values = {name: _entry(entries, name, kind) for name, kind in kinds.items()}
-        except Exception as error:  # flatbuffers checks no offset
+        except Exception as error:  # flatbuffers does not check offsets
             raise Unsupported(
-                f"options that are no FlexBuffers map of {', '.join(kinds)} "
+                f"options that are not a FlexBuffers map of {', '.join(kinds)} "
                 f"({type(error).__name__}: {error})"
             ) from error
         return cls(**{name: value for name, value in values.items() if value is not None})

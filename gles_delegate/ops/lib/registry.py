@@ -37,7 +37,7 @@ class Op:
             the inputs; any other function with the node, and returns None to leave it to `lower`.
         folds_shapes: `fold` needs the shapes of the inputs, not their values.
         is_planned: Only `fold` computes it.
-        rows: Whether a node computes each row of a batch by itself; None: never.
+        rows: Whether a node computes each row of a batch independently; None: never.
         biases: The inputs that are the source, the weights and the biases of a convolution.
         sized_by: The inputs whose values decide the shapes of the outputs.
         example: Called with the shape of input 0, the size of a vector that `lower` needs as a

@@ -1,4 +1,4 @@
-"""Rules for ops that compute each row of a batch by itself.
+"""Rules for ops that compute each row of a batch independently.
 
 A tensor *has rows* if its elements, in row-major order, divide into equal ranges, one per row of
 the batch, and each range depends only on its row. A rule says whether a node's outputs have rows if

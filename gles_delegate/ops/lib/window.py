@@ -83,7 +83,7 @@ class Window:
             span(*sizes, options.padding == SAME, may_exceed)
             for sizes in zip(image, kernel, strides, dilations, strict=True)
         )
-        # LiteRT's pools of a window far wider than the image have no rows either.
+        # LiteRT's pools of a window far wider than the image are empty, too.
         out_h, out_w = max(out_h, 0) if out_w >= 0 else 0, max(out_w, 0)
         return cls(*image, *kernel, *strides, *dilations, out_h, out_w, pad_h, pad_w)
 
