@@ -30,7 +30,7 @@ LOSSY = gd.GpuDelegateOptions(precision_loss_allowed=True)
 SAMPLE = choose("in float16", CASES_OF_ALL, sample(CASES_OF_ALL, 30))
 
 
-@pytest.fixture(params=["UNKNOWN", "MALI_G", "V3D"])
+@pytest.fixture(params=["UNKNOWN", "MALI_G"])
 def half(floor: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every device is taken for a GPU on which float16 pays: storage alone, and products too."""
     profile = profiles.NAMED[request.param]

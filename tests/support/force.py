@@ -12,6 +12,9 @@ from gles_delegate.gl.driver import Driver
 from gles_delegate.limits import Limits
 from gles_delegate.profiles import Profile
 
+TILED = {"conv_2d", "depthwise_conv_2d", "transpose_conv", "batch_matmul", "conv_3d", "reduce"}
+"""Shaders whose forms depend on the profile."""
+
 
 def force_driver(monkeypatch: pytest.MonkeyPatch, change: Callable[[Driver], Driver]) -> None:
     """Every driver is read as `change` makes it."""

@@ -26,6 +26,7 @@ from tests.litert.test_landmarks import cropped, matrix_model, moved_landmarks, 
 from tests.litert.test_normalization import Net, as_torch
 from tests.op_table import CASES, Case
 from tests.support.faults import shown
+from tests.support.force import TILED
 from tests.support.oracle import Arrays, complete, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
@@ -43,8 +44,6 @@ differently."""
 _FEW = 2
 """Numbers up to this one are told apart."""
 _ROOMY = Limits(storage_blocks=6, image_units=5, invocations=1024)
-_TILED = {"conv_2d", "depthwise_conv_2d", "transpose_conv", "batch_matmul", "conv_3d", "reduce"}
-"""Shaders whose forms depend on the profile."""
 _TILES = {"PIXELS", "SLICES", "COLUMNS", "WEIGHT_COLUMNS", "IN_LANES", "BLOCK_DEPTH"}
 """Numbers of which each value is another form."""
 _WINDOWS = ("KERNEL_", "FILTER_", "MEMORY_")
@@ -190,7 +189,7 @@ def _quick_features(case: VerificationCase) -> Features:
     shaders = {d.shader for d in dispatches}
     is_beside = any(d.partial for d in dispatches) and "elementwise" in shaders
     features = frozenset([("op", case.op), (case.op, "copied and computed", is_beside), *shaders])
-    if shaders & _TILED - {"reduce"}:
+    if shaders & TILED - {"reduce"}:
         features |= {("weights", case.op, _is_coarse(case))}
     if _is_coarse(case):
         return features
@@ -230,7 +229,7 @@ def _features(case: Case) -> Features:
 def every_dispatch(graph: Graph) -> list[Dispatch]:
     """The dispatches of a graph in every form of every profile that has others than the default."""
     dispatches = [*_dispatches(graph, _ROOMY, half=True)]
-    if _TILED.intersection(d.shader for d in dispatches):
+    if TILED.intersection(d.shader for d in dispatches):
         for profile in profiles.NAMED.values():
             texels = 1 << 16 if profile.image_reads else 0
             limits = replace(_ROOMY, profile=profile, buffer_texels=texels)

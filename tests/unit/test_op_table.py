@@ -94,7 +94,8 @@ def test_a_change_that_concerns_most_rows_chooses_none(monkeypatch: pytest.Monke
 
 
 def test_every_case_of_a_sample_is_lowered() -> None:
-    for case in sample(CASES, 300):
+    """Without the shapes that LiteRT infers, but for cases whose runs decide sizes."""
+    for case in (case for case in sample(CASES, 300) if "runtime" not in case.id):
         sketch, outputs = case.sketch()
         reasons = lower_graph(read_model(sketch.build(outputs)), FLOOR).reasons
         assert not reasons, f"{case.id}: {reasons}"
