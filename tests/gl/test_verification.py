@@ -86,7 +86,7 @@ def few_cases(monkeypatch: pytest.MonkeyPatch) -> list[VerificationCase]:
     """Verification has the quick cases of a few ops alone; the command finds them, too."""
     few = [case for op in FEW for case in QUICK[op]]
     for module in (verdict, verify):
-        monkeypatch.setattr(module, "load_cases", lambda: few)
+        monkeypatch.setattr(module, "load_cases", lambda quick=False: few)
     return few
 
 

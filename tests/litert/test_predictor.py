@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_apps.batch import Predictor
+from gles_apps.batch import Predictor, TaskPredictor
+from gles_apps.tasks.vision import TaskSettings
 from tests.support.chained import KINDS, chained, expected_of, row_of
 from tests.support.sketch import Sketch
 from tests.support.small import means
@@ -172,26 +173,25 @@ def test_mean_and_std() -> None:
 COLORS = ["red", "green", "blue"]
 
 
-def test_the_likeliest_classes() -> None:
+def test_the_classes_of_pictures() -> None:
     for labels, expected in ((None, ["class 2", "class 0"]), (COLORS, ["blue", "red"])):
-        predictor = Predictor(means(), top=2, labels=labels)
-        actual = predictor({"image": np.full((1, 4, 4, 3), (50, 40, 60), np.uint8)})
-        assert actual["labels"].tolist() == [expected]
-        np.testing.assert_allclose(actual["scores"], [[60 / 255, 50 / 255]], atol=1e-6)
+        predictor = TaskPredictor(means(), TaskSettings("classify", top=2, labels=labels))
+        pictures = np.full((1, 4, 4, 3), (50, 40, 60), np.uint8)
+        actual = predictor({"image": pictures, "name": ["a"]})
+        assert actual["name"].tolist() == ["a"]
+        (rows,) = actual["results"]
+        assert [row["label"] for row in rows] == expected
+        shares = [row["score"] for row in rows]
+        np.testing.assert_allclose(shares, [60 / 255, 50 / 255], atol=1e-6)
+        with pytest.raises(ValueError, match="expected a column 'image', found"):
+            predictor({"a": pictures, "b": pictures})
         predictor.close()
 
 
-@pytest.mark.parametrize(
-    ("top", "labels", "message"),
-    [
-        (2, COLORS[:2], "expected a label for each of 3 classes, found 2"),
-        (2, [*COLORS, "x"], "expected a label for each of 3 classes, found 4"),
-        (None, COLORS, "labels need top"),
-    ],
-)
-def test_labels_that_do_not_suit(top: int | None, labels: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Predictor(means(), top=top, labels=labels)
+@pytest.mark.parametrize("labels", [COLORS[:2], [*COLORS, "x"]])
+def test_labels_that_do_not_suit(labels: list[str]) -> None:
+    with pytest.raises(ValueError, match=f"a label for each of 3 classes, found {len(labels)}"):
+        TaskPredictor(means(), TaskSettings("classify", labels=labels))
 
 
 def test_signatures_have_names_of_their_own() -> None:
@@ -242,11 +242,11 @@ def test_what_is_no_picture() -> None:
     predictor.close()
 
 
-def test_top_of_no_classifier() -> None:
+def test_a_network_without_a_task() -> None:
     b = ModelBuilder()
     y = b.op("NEG", [b.input((1, 4, 4))], [(1, 4, 4)])
-    with pytest.raises(ValueError, match="top needs a classifier"):
-        Predictor(b.build([y]), top=1)
+    with pytest.raises(ValueError, match="outputs show its task"):
+        TaskPredictor(b.build([y]))
 
 
 def test_an_unreadable_model() -> None:

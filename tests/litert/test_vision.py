@@ -129,7 +129,7 @@ def test_an_ssd_without_post_processing(
     outputs = run(interpreter, [picture_of(real_picture("pets.jpg"), 320)])
     assert node.custom_options is not None
     options = flexbuffers.Loads(bytes(node.custom_options))
-    detector = replace(detector, overlap=options["nms_iou_threshold"], threshold=0.01)
+    detector = replace(detector, overlap=options["nms_iou_threshold"], threshold=0.01, logits=False)
     actual = vision.read_detections([interpreter.get_tensor(i) for i in node.inputs[:2]], detector)
     expected = vision.read_detections(outputs, None, threshold=0.01)
     assert len(expected) > 5

@@ -138,7 +138,7 @@ def test_the_command_line_lists_them(
 ) -> None:
     path = tmp_path / "yolov8n.tflite"
     path.write_bytes(real_model("today/yolov8n_int8"))
-    found = call_json("run", path, "--input", real_picture("pets.jpg"))["detections"]
+    found = call_json("run", path, "--input", real_picture("pets.jpg"))["results"]
     assert [row["label"] for row in found] == ["dog", "dog"]
     boxes = sorted(row["box"] for row in found)
     np.testing.assert_allclose(boxes, SEEN["pets.jpg"]["dog"], atol=25)
