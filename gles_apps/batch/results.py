@@ -105,7 +105,9 @@ class Results:
     """
 
     def __init__(self, table: Path, database: Path, model: str, columns: Columns) -> None:
-        self._table, self._path, self._columns = table, database, columns
+        self._table = table
+        self._path = database
+        self._columns = columns
         self._is_csv = table.suffix.lower() == ".csv"
         self.rows: dict[str, tuple[str, str | None]] = {}
         self._exit = ExitStack()

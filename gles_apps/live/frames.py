@@ -77,9 +77,13 @@ class GpuFrame(Closing):
         seconds: float | None = None,
     ) -> None:
         self.textures = tuple(textures)
-        self.yuv, self.full_range, self.siting = yuv, full_range, siting
-        self.ready, self.seconds = ready, seconds
-        self._run, self._give_back = run, give_back
+        self.yuv = yuv
+        self.full_range = full_range
+        self.siting = siting
+        self.ready = ready
+        self.seconds = seconds
+        self._run = run
+        self._give_back = give_back
         self._is_lent = True
 
     @property

@@ -47,7 +47,8 @@ class _Pipeline(Closing):
     """A pipeline whose elements use one display, and so one context."""
 
     def __init__(self, pipeline: str) -> None:
-        self._gst, self._title = libgst(), f"the pipeline {pipeline!r}"
+        self._gst = libgst()
+        self._title = f"the pipeline {pipeline!r}"
         self._release: list[Callable[[], object]] = []
 
     def _parse(self, description: str, display: int) -> None:
@@ -389,7 +390,9 @@ class GStreamerSink(_Pipeline):
     ) -> None:
         super().__init__(pipeline)
         gst, (height, width) = self._gst, size
-        self._source, self._size, self._count = source, size, 0
+        self._source = source
+        self._size = size
+        self._count = 0
         self._rate = rate or source.rate or 30
         fraction = Fraction(self._rate).limit_denominator(1001)
         caps = gst.gst_caps_from_string(

@@ -198,7 +198,8 @@ class Raising:
     """See `LibGst.raising`."""
 
     def __init__(self, gst: LibGst, action: str) -> None:
-        self._gst, self._action = gst, action
+        self._gst = gst
+        self._action = action
         self._error = POINTER(GError)()
 
     def __enter__(self) -> Any:

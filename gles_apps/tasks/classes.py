@@ -49,7 +49,8 @@ class Choice:
                 "Using `category_allowlist` or `category_denylist` requires labels to be present "
                 "in the TFLite Model Metadata but none was found."
             )
-        self._allowed, self._denied = _indices(allowed, labels), _indices(denied, labels)
+        self._allowed = _indices(allowed, labels)
+        self._denied = _indices(denied, labels)
 
     def __contains__(self, index: int) -> bool:
         """Whether a class may be returned; a list of unknown names allows all."""

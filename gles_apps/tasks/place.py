@@ -187,7 +187,8 @@ class Lease(NotPickled, Closing):
         self.place = place
         self.is_closed = False
         self._closing = threading.RLock()
-        self._key, self._owned = object(), list[Callable[[], object]]()
+        self._key = object()
+        self._owned = list[Callable[[], object]]()
         place.enter(self._key)
         self._dropped = finalize(self, place.abandon, self._key, self._owned)
         self._dropped.atexit = False  # the end of the process frees everything
