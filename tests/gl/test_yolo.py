@@ -170,6 +170,16 @@ def test_run_lists_detections(picture: Path, tmp_path: Path) -> None:
     assert gray["results"][0]["box"] == [*IN_FRAME]
 
 
+@pytest.mark.parametrize(("threshold", "count"), [(0, 2), (0.15, 2), (0.79, 1), (0.81, 0)])
+def test_the_threshold(threshold: float, count: int, picture: Path, tmp_path: Path) -> None:
+    boxes = found_in()
+    boxes[0, 0, 1] += 3  # equal boxes would be one object of two classes
+    path = yolo_model(tmp_path / "m.tflite", boxes, task="detect", names=NAMES)
+    assert len(call_json("run", path, "--input", picture)["results"]) == 1
+    options = ("--input", picture, "--threshold", threshold)
+    assert len(call_json("run", path, *options)["results"]) == count
+
+
 def test_run_draws_detections(picture: Path, tmp_path: Path) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
     drawn, array = tmp_path / "drawn.png", tmp_path / "a.npy"

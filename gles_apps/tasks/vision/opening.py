@@ -26,6 +26,8 @@ from gles_delegate.extension import Graph, Tensor, channels_last, read_metadata
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
 """Tasks by the model names that TensorFlow Lite's metadata writers use."""
 
+SMALLEST_THRESHOLD = 1e-30
+"""A threshold for all detections."""
 USUAL_THRESHOLD = 0.5
 """Minimum score of a detection where the model does not say one."""
 
@@ -79,8 +81,8 @@ def task_of(base: BaseOptions, settings: TaskSettings) -> str | None:
     """
     bundled = landmarker_kind(base)
     if bundled is not None:
-        if replace(settings, top=None) != TaskSettings():
-            raise ValueError("expected no task, kind, labels or threshold for a bundle")
+        if replace(settings, top=None) != TaskSettings() or (base.mean, base.std) != (None, None):
+            raise ValueError("expected no task, kind, labels, threshold, mean or std for a bundle")
         return bundled
     if settings.task or settings.kind:
         return settings.task or "detect"
@@ -163,6 +165,8 @@ def _made(
         return ImageClassifier(ImageClassifierOptions(base, mode, probabilities=True, **scored))
     if task == "detect":
         scored |= {"kind": settings.kind, "usual_threshold": USUAL_THRESHOLD}
+        if settings.threshold == 0:  # which would be the usual one for MediaPipe's option
+            scored["score_threshold"] = SMALLEST_THRESHOLD
         return ObjectDetector(ObjectDetectorOptions(base, mode, **scored))
     if task == "repaint":
         raise ValueError("expected a network with results, found one that makes pictures")
