@@ -11,7 +11,7 @@
 #define BLOCK 16  // texels
 #define KEPT 5
 #define WIDTH 5  // pairs of a row
-#define ONE_BY_ONE 0  // 1: an invocation finds the pairs of a block; 0: the ranks of a texel's elements
+#define ONE_BY_ONE 0  // 1: an invocation finds a block's pairs; 0: the ranks in a texel
 #endif
 #include "lib/keys.glsl"
 #include "lib/tensor.glsl"
