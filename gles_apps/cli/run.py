@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 import numpy as np
+from PIL.Image import Image as Picture
 
 from gles_apps.cli import options
 from gles_apps.cli.options import compilations
@@ -26,9 +27,18 @@ from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.bundles import landmarker_kind
 from gles_apps.tasks.vision.opening import TaskSettings, open_task, task_of
 from gles_apps.vision.drawing import Drawing
-from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter, ModelError
+from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter
 from gles_delegate.cli import common, tensor_files
-from gles_delegate.extension import Array, Graph, prepare_interpreter, read_file, read_metadata
+from gles_delegate.extension import (
+    Array,
+    Graph,
+    Tensor,
+    channels_last,
+    picture_mode,
+    prepare_interpreter,
+    read_file,
+    read_metadata,
+)
 
 logger = logging.getLogger("gles_delegate")
 
@@ -85,13 +95,14 @@ def run(
             model, gpu_options=options, antialias=antialias, mean=mean, std=std,
             progress=compilations(bar),
         )  # fmt: skip
-        source = _picture(inputs)
         shown: dict[str, Any] | None = None
+        source = _picture(model, base, inputs)
         if source is not None:
-            shown = _look(model, base, settings, source, outputs, output_dir)
+            pixels = tensor_files.read_picture(source)
+            is_asked = settings != TaskSettings() or any(map(is_picture, outputs))
+            with _warning(is_asked or landmarker_kind(base) is not None):
+                shown = _look(model, base, settings, pixels, outputs, output_dir)
         if shown is None:
-            if landmarker_kind(base) is not None:
-                raise common.wrong_usage("expected one --input, a picture, for a bundle")
             shown = _run(model, base, settings, inputs, outputs, output_dir)
     if as_json:
         common.print_json(shown)
@@ -99,40 +110,52 @@ def run(
         _print(shown)
 
 
-def _picture(inputs: Sequence[str]) -> Path | None:
-    """The file of the only input, unless it is an array."""
-    path = Path(inputs[0].rpartition("=")[2]) if len(inputs) == 1 else None
-    return None if path is None or path.suffix == ".npy" else path
+def is_picture(file: str) -> bool:
+    """Whether the name of a file is a picture's, not an array's."""
+    return not file.endswith(".npy")
+
+
+def _picture(model: Path, base: BaseOptions, inputs: Sequence[str]) -> Path | None:
+    """The picture for the only input; None: there are arrays or more inputs."""
+    if landmarker_kind(base) is not None:
+        if len(inputs) != 1 or not is_picture(inputs[0]):
+            raise common.wrong_usage("expected one --input, a picture, for a bundle")
+        return Path(inputs[0])
+    graph = read_file(model).graph()
+    files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
+    shown = [file for file in files.values() if is_picture(str(file))]
+    seen = [index for index in graph.inputs if is_seen(graph.tensors[index])]
+    return shown[0] if len(graph.inputs) == len(shown) == len(seen) == 1 else None
+
+
+def is_seen(tensor: Tensor) -> bool:
+    """Whether an input may be a picture."""
+    return picture_mode(channels_last(tensor.shape)) is not None
 
 
 def _look(
     model: Path,
     base: BaseOptions,
     settings: TaskSettings,
-    source: Path,
+    pixels: Picture,
     outputs: Sequence[str],
     folder: Path | None,
 ) -> dict[str, Any] | None:
-    """The results of a task for a picture; None if no task fits and none is required."""
-    pictures = [file for file in outputs if not file.endswith(".npy")]
-    arrays = [file for file in outputs if file not in pictures]
-    is_required = bool(pictures) or settings != TaskSettings()
-    task = _task(base, settings, is_required)
-    if task is None:
+    """The results of a task for a picture; None: the network has none."""
+    task = task_of(base, settings)
+    if task in (None, "repaint"):
         return None
+    pictures = [file for file in outputs if is_picture(file)]
+    arrays = [file for file in outputs if not is_picture(file)]
     is_bundle = landmarker_kind(base) is not None
     _require_one(pictures, [*arrays, *map(str, [folder] if folder else [])] if is_bundle else [])
     if task == "classify":
         settings = replace(settings, top=settings.top or 1)
-    pixels = tensor_files.read_picture(source)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
-    rows: list[dict[str, Any]] = []
     with _opened(base, settings) as opened:
-        with _warning(is_required):
-            result = opened.process(image)
-            rows = result.rows(image.size)
-        found = opened.network.arrays
-    shown: dict[str, Any] = {"task": task, "device": opened.report.device, "results": rows}
+        result = opened.process(image)
+        found, device = opened.network.arrays, opened.report.device
+    shown: dict[str, Any] = {"task": task, "device": device, "results": result.rows(image.size)}
     for picture in pictures:
         drawing = Drawing(image.size)
         result.draw(drawing)
@@ -152,21 +175,13 @@ def _require_one(pictures: Sequence[str], arrays: Sequence[str]) -> None:
         )
 
 
-def _task(base: BaseOptions, settings: TaskSettings, is_required: bool) -> str | None:
-    """The task of a model; None: it has none with results."""
-    task = None
-    with _warning(is_required):
-        task = task_of(base, settings)
-    return None if task == "repaint" else task
-
-
 @contextmanager
 def _warning(is_raised: bool) -> Iterator[None]:
-    """Make ValueError of models that are not damaged a warning, unless it is to be raised."""
+    """Make the ValueError of a network that does not suit its task a warning, unless it is to be
+    raised.
+    """
     try:
         yield
-    except ModelError:
-        raise
     except ValueError as error:
         if is_raised:
             raise
