@@ -421,11 +421,6 @@ def _legible_on(background: Color) -> Color:
     return (0, 0, 0) if luminance > 0.18 else (255, 255, 255)
 
 
-def color_of(number: int) -> tuple[int, int, int]:
-    """The color of a class in drawings."""
-    return palette(20)[number % 20]
-
-
 def palette(count: int) -> list[tuple[int, int, int]]:
     """Distinct colors: hues a golden section apart.
 
@@ -436,3 +431,11 @@ def palette(count: int) -> list[tuple[int, int, int]]:
     hues = ((0.93 + 0.618034 * i) % 1 for i in range(count))
     colors = (hsv_to_rgb(hue, 0.85, 1.0) for hue in hues)
     return [(round(255 * r), round(255 * g), round(255 * b)) for r, g, b in colors]
+
+
+_COLORS = palette(20)
+
+
+def color_of(number: int) -> tuple[int, int, int]:
+    """The color of a class in drawings."""
+    return _COLORS[number % len(_COLORS)]

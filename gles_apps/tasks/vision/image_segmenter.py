@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -61,18 +61,22 @@ class ImageSegmenterResult:
         Raises:
             ValueError: There is no category mask, and no texture of classes.
         """
-        listed = self.listed
+        shares = self._all_shares()
+        listed = self._listed(shares)
+        colors = class_colors(UNLABELED + 1, self._background(shares))
         if self.category_mask is not None:
             numbers = self.category_mask.numpy_view()[..., 0]
-            drawing.overlay(np.array(self._colors(), np.uint8)[numbers])
-        names, colors = [class_name(self.labels, i) for i in listed], self._colors()
-        drawing.legend(names, [colors[i] for i in listed])
+            drawing.overlay(np.array(colors, np.uint8)[numbers])
+        drawing.legend([class_name(self.labels, i) for i in listed], [colors[i] for i in listed])
 
     @property
     def listed(self) -> list[int]:
         """The classes in the legend: all but the background and specks."""
-        shares = self._all_shares()
-        return [i for i, share in shares.items() if share > SPECK and i != self._background]
+        return self._listed(self._all_shares())
+
+    def _listed(self, shares: Mapping[int, float]) -> list[int]:
+        background = self._background(shares)
+        return [i for i, share in shares.items() if share > SPECK and i != background]
 
     def _all_shares(self) -> dict[int, float]:
         if self.category_mask is not None:
@@ -96,13 +100,9 @@ class ImageSegmenterResult:
             if i != UNLABELED
         ]
 
-    @property
-    def _background(self) -> int:
-        is_single = len(self.labels) == 1 or UNLABELED in self._all_shares()
+    def _background(self, shares: Mapping[int, float]) -> int:
+        is_single = len(self.labels) == 1 or UNLABELED in shares
         return UNLABELED if is_single else 0
-
-    def _colors(self) -> list[tuple[int, int, int, int]]:
-        return class_colors(UNLABELED + 1, self._background)
 
 
 @dataclass

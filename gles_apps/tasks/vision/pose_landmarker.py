@@ -27,7 +27,7 @@ from gles_apps.tasks.vision.finding import (
     normalized,
 )
 from gles_apps.vision.detection import POSE_DETECTOR, POSE_DETECTOR_128
-from gles_apps.vision.drawing import Drawing, palette
+from gles_apps.vision.drawing import Drawing, color_of
 from gles_apps.vision.landmarks import POSE, mask_in_picture
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import POSE_EDGES
@@ -35,7 +35,6 @@ from gles_apps.vision.tracking import Tracker
 from gles_delegate import ModelError
 from gles_delegate.extension import Size
 
-COLORS = palette(20)
 OUTPUTS = (195, 1, 256 * 256, 64 * 64 * 39, 117)
 """Numbers in the outputs of pose_landmark_lite, _full and _heavy."""
 
@@ -97,7 +96,7 @@ class PoseLandmarkerResult:
         """Draw skeletons of the visible points."""
         for i, body in enumerate(self.pose_landmarks):
             at = positions(body, drawing.size)
-            drawing.skeleton(at, POSE_EDGES, COLORS[1 + i % (len(COLORS) - 1)])
+            drawing.skeleton(at, POSE_EDGES, color_of(1 + i % 19))
 
     def rows(self, size: Size) -> list[Row]:
         """A row for each body, in pixels of a picture of this height and width."""
