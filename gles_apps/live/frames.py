@@ -14,12 +14,11 @@ from gles_delegate import Fence, ImageTransform
 from gles_delegate.extension import (
     Array,
     Closing,
-    Framebuffer,
     Siting,
     Size,
     Yuv,
     current_functions,
-    drawing_restored,
+    read_texture,
 )
 
 
@@ -122,12 +121,7 @@ class GpuFrame(Closing):
     def _read(self) -> list[Array]:
         """The pixels of the textures, in the source's context."""
         gl = current_functions()
-        with drawing_restored(gl):
-            framebuffer = Framebuffer(gl)
-            try:
-                return [framebuffer.read(each)[..., : each.channels] for each in self.textures]
-            finally:
-                framebuffer.release()
+        return [read_texture(gl, each)[..., : each.channels] for each in self.textures]
 
     def close(self, after: Submitted | None = None) -> None:
         """Give it back to its source. A second call does nothing.

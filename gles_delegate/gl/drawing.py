@@ -224,7 +224,7 @@ def drawing_restored(gl: Functions) -> Iterator[None]:
 
 
 def read_texture(gl: Functions, texture: Texture) -> Pixels:
-    """The pixels of an RGBA8 texture, uint8 [height, width, 4]."""
+    """The pixels of an 8-bit texture as RGBA, uint8 [height, width, 4]."""
     with drawing_restored(gl):
         framebuffer = Framebuffer(gl)
         try:
