@@ -21,7 +21,7 @@
 INPUT0(X)
 
 void main() {
-  const int subset[SUBSET_SIZE] = SUBSET;
+  int subset[SUBSET_SIZE] = SUBSET;  // NVIDIA 580.159 crashes if it is const
   int row = PIXEL_INVOCATION;
   if (row >= OUT_PIXELS) return;
   vec2 line = LOAD(X, RIGHT).xy - LOAD(X, LEFT).xy;
