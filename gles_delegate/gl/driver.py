@@ -33,6 +33,8 @@ class Driver:
         is_es: True for OpenGL ES, False for desktop OpenGL.
         timers: Whether the GPU has usable timer queries.
         debug_groups: Whether the environment asks for a debug group around each dispatch.
+        moves_mapped: Whether it moves a mapped buffer to the processor's memory, where a discrete
+            GPU computes slowly.
     """
 
     identity: tuple[str, str, str]
@@ -40,12 +42,13 @@ class Driver:
     limits: Limits
     timers: bool
     debug_groups: bool
+    moves_mapped: bool
 
     @classmethod
     def read(cls, gl: Functions, is_private: bool = False) -> Driver:
         """Query the current context's driver, and enable its GL_KHR_debug functions.
 
-        A private context only has the delegate's bindings.
+        A private context only has the delegate's bindings, and all threads to compile.
 
         Raises ContextError if it has neither OpenGL ES 3.1 nor OpenGL 4.3.
         """
@@ -58,6 +61,8 @@ class Driver:
             with suppress(ContextError):  # labels are not worth a failure
                 gl.unchecked(f"glObjectLabel{suffix}")
                 gl.debug_suffix = suffix
+        if is_private and "GL_KHR_parallel_shader_compile" in extensions:
+            gl.unchecked("glMaxShaderCompilerThreadsKHR")(gl_names.ALL_COMPILER_THREADS)
         has_timers = "GL_EXT_disjoint_timer_query" in extensions or not is_es
         has_textures = number >= (3, 2) or bool(
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
@@ -70,6 +75,7 @@ class Driver:
             # llvmpipe's own timer ignores its worker threads.
             timers=has_timers and "llvmpipe" not in renderer and _counts_time(gl),
             debug_groups=_has_debug_groups(gl, renderer),
+            moves_mapped="NVIDIA" in vendor,
         )
 
     @property
@@ -131,7 +137,8 @@ def require_version(gl: Functions) -> tuple[bool, tuple[int, int]]:
     if number < ((3, 1) if is_es else (4, 3)):
         renderer = gl.string(gl_names.RENDERER)
         raise ContextError(
-            f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {renderer!r}"
+            f"expected OpenGL ES 3.1 or OpenGL 4.3, found {version!r} on {renderer!r}: ask for one "
+            "when you create the context, as by moderngl.create_context(require=430)"
         )
     return is_es, number
 

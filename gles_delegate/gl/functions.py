@@ -42,6 +42,7 @@ SHADER_IMAGE_ACCESS_BARRIER, BUFFER_UPDATE_BARRIER, SHADER_STORAGE_BARRIER = 0x2
 TEXTURE_FETCH_BARRIER, ALL_BARRIERS = 0x8, 0xFFFFFFFF
 BUFFER_SIZE, SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT = 0x8764, 0x90DF
 STATIC_DRAW, MAP_READ = 0x88E4, 0x1
+ALL_COMPILER_THREADS = 0xFFFFFFFF
 MAX_TEXTURE_SIZE = 0x0D33
 TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
 TEXTURE0, ACTIVE_TEXTURE, TEXTURE_2D, TEXTURE_BINDING_2D = 0x84C0, 0x84E0, 0x0DE1, 0x8069
@@ -120,8 +121,8 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None,): "glFinish glFlush glPopDebugGroup",
     (None, _Uint): (
         "glActiveTexture glBindVertexArray glClear glCompileShader glDeleteProgram glDeleteShader "
-        "glDisable glEnable glEnableVertexAttribArray glEndQuery glLinkProgram glMemoryBarrier "
-        "glUseProgram"
+        "glDisable glEnable glEnableVertexAttribArray glEndQuery glLinkProgram "
+        "glMaxShaderCompilerThreads glMemoryBarrier glUseProgram"
     ),
     (None, _Uint, _Uint): (
         "glAttachShader glBeginQuery glBindBuffer glBindFramebuffer glBindSampler glBindTexture "

@@ -26,6 +26,9 @@ from gles_delegate.runtime.sanitizer import Sanitizer, Trespass
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER
 
+_NO_TURN = 2
+"""Number of the copies for reading at once; turns are 0 and 1."""
+
 
 class Session:
     """The GL objects of one plan. Every method runs inside the context's guard.
@@ -215,7 +218,11 @@ class Session:
 
     def read(self, index: int, array: Array) -> None:
         """Wait for the last run, and read one of `outputs` into `array`."""
-        self._buffers.download(self._plan.outputs[index], array)
+        if self._gpu.driver.moves_mapped:
+            self._copy_output(_NO_TURN, index)
+            self.read_staged(_NO_TURN, index, array)
+        else:
+            self._buffers.download(self._plan.outputs[index], array)
 
     def read_result(self, index: int) -> Array | None:
         """Wait for the last run, and read a bound output; None if the plan does not have it.
@@ -228,18 +235,21 @@ class Session:
     def stage(self, turn: int) -> None:
         """Have the GPU copy `outputs` to the buffers of a turn, 0 or 1, for `read_staged`."""
         for index in self.outputs:
-            value = self._plan.outputs[index]
-            if value.nbytes:
-                source, target = self._buffers.storage.view(value), self._copy(turn, index)
-                end = (target.name, 0, target.size)
-                for function, arguments in self._recorder.copy(source.name, source.offset, *end):
-                    function(*arguments)
+            self._copy_output(turn, index)
         self._gpu.gl.check("invoke_async")
+
+    def _copy_output(self, turn: int, index: int) -> None:
+        value = self._plan.outputs[index]
+        if value.nbytes:
+            source, target = self._buffers.storage.view(value), self._copy(turn, index)
+            end = (target.name, 0, target.size)
+            for function, arguments in self._recorder.copy(source.name, source.offset, *end):
+                function(*arguments)
 
     def _copy(self, turn: int, index: int) -> Buffer:
         """The buffer for an output's copy; the buffers of both turns are created together."""
         gl = self._gpu.gl
-        for key in ((0, index), (1, index)):
+        for key in ((turn, index),) if turn == _NO_TURN else ((0, index), (1, index)):
             if key not in self._copies:
                 self._copies[key] = Buffer(gl, self._plan.outputs[index].nbytes)
                 text = f"copy {key[0]} of {name_tensor(index, self._graph)}"

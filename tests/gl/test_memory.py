@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.watches import buffer_size
+from tests.gl.test_binding import ends
 from tests.support.app import App
 from tests.support.command import call_json, saved
+from tests.support.force import force_driver
 from tests.support.oracle import in_litert, in_ours
-from tests.support.small import INPUT, allocated, run, small_model, with_a_detour
+from tests.support.small import INPUT, allocated, expected, run, small_model, with_a_detour
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -48,6 +51,23 @@ def test_every_buffer_is_counted_once(app: App) -> None:
     after = app.delegate.memory()
     assert after.readback == 2 * 6 * TEXEL  # 21 elements of each of the last two runs
     assert after.total - after.programs == buffer_bytes(app)
+
+
+def test_a_driver_that_moves_what_is_mapped_maps_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    force_driver(monkeypatch, lambda driver: replace(driver, moves_mapped=True))
+    app = App(model=small_model())
+    try:
+        interpreter = app.interpreter(small_model())
+        np.testing.assert_allclose(run(interpreter), expected(), rtol=1e-4, atol=1e-4)
+        after = app.delegate.memory()
+        assert after.readback == 6 * TEXEL
+        assert after.total - after.programs == buffer_bytes(app)
+        assert np.array_equal(
+            interpreter.invoke_async().get_tensor(ends(interpreter)[1]), run(interpreter)
+        )
+        assert app.delegate.memory().readback == 3 * 6 * TEXEL
+    finally:
+        app.close()
 
 
 def test_memory_grows_with_the_shapes(app: App) -> None:
