@@ -88,6 +88,7 @@ class Profile:
             computing them from its number.
         occupancy: Invocations that keep all cores busy. If there are fewer results, several
             invocations share each; 0: never.
+        shared_sums: Whether this also holds for convolutions of 8 pixels and more.
         shared_texels: Maximum texels of the tensors of dispatches that share a program by uniforms
             for the numbers in which they differ. It saves compiling 10 to 50 ms on llvmpipe, and
             makes a dispatch up to a tenth slower.
@@ -123,6 +124,7 @@ class Profile:
     weight_nibbles: bool = False
     stepped: bool = False
     occupancy: int = 4096
+    shared_sums: tuple[bool, ...] = (False,)
     shared_texels: int = 1 << 13
     chained: int = 0
     half_storage: bool = True
@@ -154,7 +156,7 @@ class Profile:
     def choices(self) -> int:
         """Length of the longest list; a dispatch's choice is an index below it."""
         weights = self.weight_textures, self.weight_pairs, self.weight_bytes
-        others = self.blocks, self.constant_sizes, self.searches
+        others = self.blocks, self.constant_sizes, self.shared_sums, self.searches
         return max(map(len, (*self.tiles, *weights, *others)))
 
 
@@ -228,8 +230,6 @@ MALI_G = Profile(
     half_products=True,
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
-# The first suits small images, the others 64 x 64, 128 x 64 and 64 x 128 pixels and channels.
-_BLOCKS = (*((),) * len(_LARGE), (8, 1, 8, 16), (8, 2, 16, 8), (8, 2, 8, 16))
 _BASE = Profile(
     pointwise=_LARGE,
     windows=_LARGE,
@@ -240,7 +240,17 @@ _BASE = Profile(
     weight_nibbles=True,
     occupancy=16384,
 )
-DESKTOP = replace(_BASE, blocks=_BLOCKS)
+# The first suits small images, the others 64 x 64, 128 x 64 and 64 x 128 pixels and channels.
+AMD = replace(_BASE, blocks=(*((),) * len(_LARGE), (8, 1, 8, 16), (8, 2, 16, 8), (8, 2, 8, 16)))
+# On an H200, convolutions of small images leave most cores idle, whatever the tile.
+NVIDIA = replace(
+    AMD,
+    pointwise=((4, 2), (4, 4), (2, 2), (4, 2), (8, 2)),
+    windows=((4, 1), (2, 1), (4, 2), (4, 2), (8, 2)),
+    blocks=(*((),) * 5, (4, 1, 8, 16), *AMD.blocks[len(_LARGE) :]),
+    occupancy=1 << 15,
+    shared_sums=(True, True, True, False),
+)
 # Adreno reads storage blocks word by word.
 _ADRENO = replace(_BASE, image_reads=True, stepped=True)
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
@@ -264,7 +274,8 @@ NAMED: Mapping[str, Profile] = {
     "V3D": V3D,
     "MIDGARD": MIDGARD,
     "MALI_G": MALI_G,
-    "DESKTOP": DESKTOP,
+    "AMD": AMD,
+    "NVIDIA": NVIDIA,
     "ADRENO_7XX": ADRENO_7XX,
     "ADRENO_6XX": ADRENO_6XX,
     "INTEL": INTEL,
@@ -285,7 +296,8 @@ _FAMILIES = (
     ),
     *((rf"Adreno\D*{series}", profile) for series, profile in _ADRENO_SERIES),
     ("Intel", INTEL),
-    (r"NVIDIA|nouveau|\bNV[0-9A-F]{2,3}\b|\bAMD\b|\bATI\b|Radeon", DESKTOP),
+    (r"\bAMD\b|\bATI\b|Radeon", AMD),
+    (r"NVIDIA|nouveau|\bNV[0-9A-F]{2,3}\b", NVIDIA),
 )
 """Patterns of device names and their profiles; the first match counts."""
 

@@ -86,7 +86,7 @@ class TileTime:
         work_group: Invocations along the pixels and along the slices.
         form: Other variations: a window is computed "tap by tap", or its "rows
             looped" instead of unrolled; "weights by texture"; "constant sizes", which make a
-            separate program for each layer.
+            separate program for each layer; "sums shared" by several invocations.
         default_of: The profiles that use it by default.
         tried_by: Other profiles that try it for SUSTAINED_SPEED.
         seconds: Best of several runs; None if it did not compile.
@@ -354,6 +354,7 @@ def _form(dispatch: Dispatch) -> str:
         "weights in pairs": dispatch.defines.get("WEIGHT_COLUMNS") == 2,
         "weights in bytes": dispatch.defines.get("WEIGHT_COLUMNS") in (4, 8),
         "constant sizes": not dispatch.sizes,
+        "sums shared": dispatch.grid.reduction_lanes > 1,
     }
     return ", ".join(form for form, applies in forms.items() if applies)
 

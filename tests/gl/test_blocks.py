@@ -17,9 +17,11 @@ from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = [pytest.mark.usefixtures("gl")]
 
-BLOCKS = [block for block in profiles.DESKTOP.blocks if block]
-PROFILE = replace(profiles.DESKTOP, weight_pairs=(True,), weight_bytes=(1 << 20,))
-"""Weights are packed in every way."""
+BLOCKS = [block for block in profiles.NVIDIA.blocks if block]
+PROFILE = replace(
+    profiles.NVIDIA, weight_pairs=(True,), weight_bytes=(1 << 20,), shared_sums=(False,)
+)
+"""Weights are packed in every way, and sums are added in one order."""
 SIZES = [(1, 8, 16, 64), (2, 9, 13, 20), (3, 50, 7, 8), (1, 16, 15, 35)]
 
 

@@ -87,6 +87,7 @@ def test_no_bytes_at_all(gl: Functions) -> None:
         buffer.release()
 
 
+@pytest.mark.mesa
 def test_a_buffer_that_does_not_fit_is_freed(gl: Functions) -> None:
     with pytest.raises(gd.OutOfGpuMemoryError, match=f"{1 << 44} bytes"):
         Buffer(gl, 1 << 44)

@@ -544,6 +544,7 @@ def test_a_texture_that_fails_leaves_nothing_behind(
     assert objects_in(egl, state) == before
 
 
+@pytest.mark.mesa
 def test_a_buffer_beyond_all_memory(egl: gd.EglContext) -> None:
     gpu = GpuContext(egl)
     with gpu.guard(), pytest.raises(gd.OutOfGpuMemoryError, match=str(1 << 44)) as caught:

@@ -15,7 +15,7 @@ from gles_delegate import compatibility, profiles
 from gles_delegate.bench import device as speed
 from gles_delegate.bench.device import DeviceSpeed, KernelCase, measure, name_profile
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.profiles import DESKTOP, INTEL, UNKNOWN, V3D, Profile
+from gles_delegate.profiles import AMD, INTEL, UNKNOWN, V3D, Profile
 from gles_delegate.verification.cases import load_cases
 from tests.support.command import call, call_json
 
@@ -156,7 +156,7 @@ def test_the_report_of_a_gpu() -> None:
     [
         (UNKNOWN, "UNKNOWN"),
         (V3D, "V3D"),
-        (replace(DESKTOP, half_storage=False), "DESKTOP"),
+        (replace(AMD, half_storage=False), "AMD"),
         (replace(INTEL, columns=7), ""),
     ],
 )

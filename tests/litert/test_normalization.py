@@ -11,14 +11,14 @@ from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
-from gles_delegate.profiles import DESKTOP, LLVMPIPE, MIDGARD, Profile
+from gles_delegate.profiles import AMD, LLVMPIPE, MIDGARD, Profile
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
 
 pytestmark = pytest.mark.usefixtures("gl", "floor")
 
-PROFILES = {"desktop": DESKTOP, "midgard": MIDGARD, "llvmpipe": LLVMPIPE}
+PROFILES = {"amd": AMD, "midgard": MIDGARD, "llvmpipe": LLVMPIPE}
 
 
 class Net(Sketch):

@@ -11,7 +11,7 @@ from gles_delegate.dispatch import Dispatch
 from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.profiles import DESKTOP, MIDGARD
+from gles_delegate.profiles import AMD, MIDGARD
 from tests.op_table import OPS, Case
 from tests.op_table.base import Attributes, Op
 from tests.op_table.case import make_case
@@ -31,7 +31,7 @@ def residual(s: Sketch, op: str, x: Dims, out: int) -> int:
     return s.op("RELU", [s.op("ADD", [s.feed((x[0], out)), y])])
 
 
-PROFILES = {"desktop": DESKTOP, "midgard": MIDGARD}
+PROFILES = {"amd": AMD, "midgard": MIDGARD}
 """With weights in storage blocks, and in textures; with many lanes and with few."""
 WINDOW = dict(stride_h=1, stride_w=1, padding="VALID")
 SPATIAL: list[Attributes] = [

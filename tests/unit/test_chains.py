@@ -13,7 +13,7 @@ import pytest
 from gles_delegate.dispatch import Const
 from gles_delegate.limits import Limits
 from gles_delegate.planning.plan import Plan
-from gles_delegate.profiles import DESKTOP, LLVMPIPE
+from gles_delegate.profiles import AMD, LLVMPIPE
 from tests.support.sketch import Sketch
 from tests.unit.test_plan import plan_of
 
@@ -87,7 +87,7 @@ def test_tiles_are_apart_in_a_larger_network(net: Pools) -> None:
 @pytest.mark.parametrize(
     "limits",
     [
-        replace(LIMITS, profile=DESKTOP),
+        replace(LIMITS, profile=AMD),
         replace(LIMITS, chain_blocks=0),
         replace(LIMITS, block_bytes=600),
     ],

@@ -8,11 +8,14 @@ from math import ceil, prod
 import pytest
 
 from gles_delegate import profiles
+from gles_delegate.bench.device import KernelCase
 from gles_delegate.dispatch import Grid, Value
 from gles_delegate.limits import Limits
 from gles_delegate.ops.lib.grid import FEWEST_INPUTS, WORK_GROUP, with_reduction_lanes
+from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.window import Window
+from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.profiles import SOFTWARE, profile_of
 
 LLVMPIPE = Limits(profile=profiles.LLVMPIPE)
@@ -129,3 +132,23 @@ def test_few_results_of_much_are_shared(results: tuple[int, int], inputs: int) -
             if n * FEWEST_INPUTS <= inputs and 0 < n * count <= occupancy
         ]
         assert lanes == max(fitting, default=1)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_convolutions_of_small_images_share_sums_where_the_profile_says_so(window: int) -> None:
+    def lanes(size: int, limits: Limits, choice: int = 0) -> int:
+        graph = KernelCase("", "CONV_2D", size, 128, 64, window).graph()
+        (dispatch,) = (
+            step
+            for step in lower_graph(graph, limits, choices={0: choice}).steps[0]
+            if isinstance(step, Convolution)
+        )
+        return dispatch.grid.reduction_lanes
+
+    desktop = GPUS["NVIDIA"]
+    assert lanes(10, desktop) == 128 // 4 // FEWEST_INPUTS
+    assert lanes(64, desktop) in (2, 4)
+    assert lanes(112, desktop) == 1
+    unshared = desktop.profile.shared_sums.index(False)
+    assert lanes(10, desktop, unshared) == 1
+    assert {lanes(10, limits) for limits in GPUS.values() if limits != desktop} == {1}

@@ -72,7 +72,7 @@ def product(
         tile = replace(tile, slices=gcd(tile.slices, out_slices))
     defines["GROUP_SLICES"] = out_slices if divisions > 1 else 0
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
-    if output.pixels < FEW_PIXELS:
+    if output.pixels < FEW_PIXELS or option_of(node.limits.profile.shared_sums, node.choice):
         grid = with_reduction_lanes(grid, in_slices, node.limits)
     defines["ADJACENT"] = 0
     defines["STEPPED"] = int(node.limits.profile.stepped and grid.reduction_lanes == 1)
