@@ -1,8 +1,6 @@
 """GPU inference for TensorFlow Lite / LiteRT models on OpenGL ES 3.1, wherever EGL runs."""
 
-from gles_delegate.compatibility import CompatibilityList
-from gles_delegate.delegate import GpuDelegate
-from gles_delegate.environment import litert_environment
+from gles_delegate.bench.compatibility import CompatibilityList
 from gles_delegate.errors import (
     ContextError,
     ContextLostError,
@@ -25,10 +23,12 @@ from gles_delegate.gl.dmabuf import (
 )
 from gles_delegate.gl.egl import EglContext, list_devices
 from gles_delegate.gl.sync import Fence
+from gles_delegate.hosts.delegate import GpuDelegate
+from gles_delegate.hosts.environment import litert_environment
+from gles_delegate.hosts.interpreter import Interpreter, SignatureRunner
+from gles_delegate.hosts.loading import load_delegate
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
-from gles_delegate.interpreter import Interpreter, SignatureRunner
-from gles_delegate.loading import load_delegate
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport, ProfileReport

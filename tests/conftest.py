@@ -17,12 +17,12 @@ from typing import Any, NoReturn
 
 import pytest
 
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import Profile
 from gles_delegate.errors import ContextError
 from gles_delegate.gl.driver import Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
-from gles_delegate.limits import Limits
-from gles_delegate.profiles import Profile
 from tests.support import sampling
 from tests.support.force import force_driver
 from tests.support.soundness import every_plan_checked

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.delegate import GpuDelegate
-from gles_delegate.dispatch import Shape
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import LiteRtError, ModelError
-from gles_delegate.interpreter import Interpreter as GpuInterpreter
-from gles_delegate.limits import Limits
+from gles_delegate.hosts.delegate import GpuDelegate
+from gles_delegate.hosts.interpreter import Interpreter as GpuInterpreter
 from gles_delegate.litert.kernels import litert_cpu, litert_errors
 from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
@@ -24,6 +23,7 @@ from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.sanitizer import Trespass
+from gles_delegate.shaders.dispatch import Shape
 from gles_delegate.verification.deviation import allowed_error, largest_error, scale_of
 
 MARGIN = 2

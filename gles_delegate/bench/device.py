@@ -12,8 +12,8 @@ from time import monotonic, perf_counter
 import flatbuffers
 import numpy as np
 
-from gles_delegate import profiles
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.device import profiles
+from gles_delegate.device.profiles import Profile
 from gles_delegate.errors import GLError, OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
@@ -21,11 +21,11 @@ from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Graph, one_node_graph
 from gles_delegate.planning.lowering import Lowered, lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
-from gles_delegate.profiles import Profile
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import assemble
+from gles_delegate.shaders.dispatch import Dispatch
 
 _COPIED = (1, 2048, 1024, 4)
 """Shape of 32 MiB, with four channels so that the copy converts no layout."""

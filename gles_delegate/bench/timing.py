@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.bench.comparison import prepare
-from gles_delegate.delegate import GpuDelegate
-from gles_delegate.interpreter import Interpreter
+from gles_delegate.hosts.delegate import GpuDelegate
+from gles_delegate.hosts.interpreter import Interpreter
 from gles_delegate.litert.kernels import litert_cpu, litert_errors
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile

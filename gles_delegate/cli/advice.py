@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from gles_delegate.dispatch import Const, Dispatch
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.schema import TENSORFLOW_OP
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.dispatch import Const, Dispatch
 
 CPU_FLOPS, BUS_BYTES, HAND_OVER = 20e9, 5e9, 1e-4
 """Estimates: operations per second of a CPU with a few cores, bytes per second between CPU and

@@ -11,15 +11,15 @@ from typing import Any
 
 import click
 
+from gles_delegate.bench.compatibility import CompatibilityList
 from gles_delegate.bench.device import DeviceSpeed, mean_slowdown, measure, name_profile
 from gles_delegate.cli import common
-from gles_delegate.compatibility import CompatibilityList
-from gles_delegate.environment import require_accelerator, tried_apart
 from gles_delegate.errors import ContextError, DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import list_devices
 from gles_delegate.gl.hindrances import hindrances
 from gles_delegate.gl.libegl import libegl
+from gles_delegate.hosts.environment import require_accelerator, tried_apart
 from gles_delegate.litert.check import how_to_install, require_known_layout
 from gles_delegate.version import __version__
 

@@ -13,8 +13,8 @@ import click
 from gles_delegate.cli import common
 from gles_delegate.cli.advice import advise, count_ops
 from gles_delegate.cli.diagram import DOT, MERMAID, Graphs, to_dot, to_mermaid
+from gles_delegate.device.limits import Limits
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.model.reader import read_models

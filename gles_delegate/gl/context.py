@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from gles_delegate.closing import on_error
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl import llvmpipe
@@ -21,7 +22,6 @@ from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
-from gles_delegate.limits import Limits
 from gles_delegate.threads import get_ident
 
 if TYPE_CHECKING:

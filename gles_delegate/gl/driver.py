@@ -9,11 +9,11 @@ from contextlib import suppress
 from ctypes import c_int
 from dataclasses import dataclass
 
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import profile_of
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
-from gles_delegate.limits import Limits
-from gles_delegate.profiles import profile_of
 
 log = logging.getLogger("gles_delegate")
 

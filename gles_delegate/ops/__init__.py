@@ -9,11 +9,11 @@ created afterwards, and replaces an op of the same name. See examples/custom_op.
 from importlib import import_module
 from pkgutil import iter_modules
 
-from gles_delegate.dispatch import Dispatch, Value
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported
 from gles_delegate.ops.lib.options import Options, activation
 from gles_delegate.ops.lib.registry import lower, op, supported_ops
+from gles_delegate.shaders.dispatch import Dispatch, Value
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

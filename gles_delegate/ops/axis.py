@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.gathering import Lookup, gathered
 from gles_delegate.ops.lib import rows
@@ -26,6 +25,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_int
 from gles_delegate.ops.lib.options import Bool, Float32, Int32, Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, moved_output, reshape_view, same_texels, view
+from gles_delegate.shaders.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
 MOST: dict[Kind, Define] = {"float": 3.402823466e38, "int": 0x7FFFFFFF}

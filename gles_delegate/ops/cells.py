@@ -14,7 +14,6 @@ from math import ceil
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Operand, Step, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.node import NodeView
@@ -31,6 +30,7 @@ from gles_delegate.ops.lib.recurrence import (
 )
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, reshape_view, view
+from gles_delegate.shaders.dispatch import Const, Define, Operand, Step, Value
 
 LSTM_CELLS, GRU_CELLS, RESET_FIRST_CELLS = "(lstm)", "(gru)", "(gru, reset first)"
 X, WEIGHTS, BIASES, RECURRENT, STATE, CELL = range(6)

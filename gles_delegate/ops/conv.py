@@ -7,7 +7,6 @@ from math import ceil, prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Operand, Shape, Step, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
@@ -20,6 +19,7 @@ from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.views import View, reshape_view, view
 from gles_delegate.ops.lib.weights import constant_weights, packed
 from gles_delegate.ops.lib.window import SAME, VALID, Sliding, Window, by_side, span
+from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step, Value
 
 
 @dataclass(frozen=True)

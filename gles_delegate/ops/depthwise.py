@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil
 
-from gles_delegate.dispatch import Const, Define, Dispatch, Grid, Operand, Step, call_operands
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib import packing, rows
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import rank_4
@@ -18,6 +17,15 @@ from gles_delegate.ops.lib.tiles import DISPATCH, fused_slices, option_of, searc
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import constant_weights, packed, packed_constants, weight_defines
 from gles_delegate.ops.lib.window import Window
+from gles_delegate.shaders.dispatch import (
+    Const,
+    Define,
+    Dispatch,
+    Grid,
+    Operand,
+    Step,
+    call_operands,
+)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, cos, sin
 
-from gles_delegate.dispatch import Const, Define, Dispatch, Grid, Operand, Step, Value
 from gles_delegate.ops.lib.elementwise import inputs
 from gles_delegate.ops.lib.grid import WORK_GROUP, by_texel, make_grid
 from gles_delegate.ops.lib.index import rank_4
@@ -16,6 +15,7 @@ from gles_delegate.ops.lib.options import Bool, FlexOptions, Float32, Int32, Int
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Grid, Operand, Step, Value
 
 MOST_LANES = 2 * WORK_GROUP
 """Maximum number of invocations of the work group that selects boxes."""

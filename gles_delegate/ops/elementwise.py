@@ -13,7 +13,6 @@ from math import erfc, floor, log2
 
 import numpy as np
 
-from gles_delegate.dispatch import Call, Const, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import (
@@ -33,6 +32,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.options import Bool, Float32, Int8, Int32, Options, activation
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import Fold, op
+from gles_delegate.shaders.dispatch import Call, Const, Step
 
 pointwise = partial(op, rows=rows.elementwise)
 

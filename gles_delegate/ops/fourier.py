@@ -11,7 +11,6 @@ from math import ceil, prod, sqrt
 
 import numpy as np
 
-from gles_delegate.dispatch import Call, Const, Define, Operand, Step, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import elementwise
@@ -21,6 +20,7 @@ from gles_delegate.ops.lib.options import Bool, FlexOptions, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, complex_input, complex_output, view
+from gles_delegate.shaders.dispatch import Call, Const, Define, Operand, Step, Value
 
 
 @op("RFFT2D", sized_by=(1,))

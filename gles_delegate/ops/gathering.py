@@ -9,7 +9,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import by_texel
@@ -20,6 +19,7 @@ from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
 from gles_delegate.ops.lib.views import View, moved, moved_output, reshape_view
+from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
 
 Dim: TypeAlias = tuple[int, int, int]
 """A dimension of an output: its size, and its strides in the source and in the indices."""

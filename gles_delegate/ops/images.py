@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Operand, Shape, Step, Value
 from gles_delegate.ops.axis import LEAST, SUM, Combination, reduction
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import refuse_rescaling
@@ -19,6 +18,7 @@ from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, view
 from gles_delegate.ops.lib.window import SAME, Sliding, Window, by_side
+from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Operand, Shape, Step, Value
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from math import frexp, prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Call, Const, Define, Kind, Operand, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import (
@@ -27,6 +26,7 @@ from gles_delegate.ops.lib.options import Floats, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshape_view, reshaped
+from gles_delegate.shaders.dispatch import Call, Const, Define, Kind, Operand, Step
 
 
 @op("EQUAL", max_version=5, fold=np.equal, rows=rows.elementwise)

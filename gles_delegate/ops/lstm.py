@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gles_delegate.dispatch import Alias, Define, Step, Value
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Float32, Int8, Options
@@ -20,6 +19,7 @@ from gles_delegate.ops.lib.recurrence import (
 )
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.shaders.dispatch import Alias, Define, Step, Value
 
 BASIC = 1
 NONE = (ABSENT,) * GATES

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from gles_delegate.dispatch import Define, Dispatch, Operand, Shape, Step
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.grid import by_texel
@@ -15,6 +14,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Int8, Int32, Ints, Longs, Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, reshaped_input, view
+from gles_delegate.shaders.dispatch import Define, Dispatch, Operand, Shape, Step
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from math import ceil, prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Define, SessionInput, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import inputs
 from gles_delegate.ops.lib.grid import by_texel, make_grid
@@ -15,6 +14,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Options, Uint64
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshape_view
+from gles_delegate.shaders.dispatch import Define, SessionInput, Step
 
 WORD = 0xFFFFFFFF
 SKIPPED = 512

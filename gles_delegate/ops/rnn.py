@@ -7,7 +7,6 @@ from math import ceil
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Options
@@ -23,6 +22,7 @@ from gles_delegate.ops.lib.recurrence import (
     whole,
 )
 from gles_delegate.ops.lib.registry import op
+from gles_delegate.shaders.dispatch import Const, Define, Step
 
 
 @dataclass(frozen=True)

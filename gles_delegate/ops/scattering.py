@@ -7,7 +7,6 @@ from math import ceil, prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Const, Define, Operand, Shape, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
@@ -18,6 +17,7 @@ from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, reshape_view, view
+from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step
 
 _COMBINATIONS = {
     "UNSORTED_SEGMENT_SUM": SUM,

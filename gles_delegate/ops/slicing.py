@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Const, Define, Operand, Shape, Step, Value
 from gles_delegate.ops.gathering import Lookup, gathered
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import elementwise, refuse_rescaling
@@ -18,6 +17,7 @@ from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, moved, moved_output, reshape_view, view
+from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step, Value
 
 
 @op("SLICE", max_version=8, rows=rows.within(0), moves="ranges", sized_by=(1, 2))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import Alias, Call, Const, Define, Step, Value
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported
@@ -14,6 +13,7 @@ from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.recurrence import ABSENT, check_biases, check_types, vector_activation
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, reshape_view, view
+from gles_delegate.shaders.dispatch import Alias, Call, Const, Define, Step, Value
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from math import prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Step
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.registry import declare, lower, op
 from gles_delegate.ops.lib.views import Target, View, view
 from gles_delegate.ops.variables import IDENTITY
+from gles_delegate.shaders.dispatch import Step
 
 LIST = "variant"
 """The element type of lists in a file."""

@@ -5,11 +5,11 @@ Planning gives the tensor that stands for a variable as the last input; see plan
 
 from __future__ import annotations
 
-from gles_delegate.dispatch import Alias, Const, Operand, Step, Value
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, meaning, moved_output, reshaped, view
+from gles_delegate.shaders.dispatch import Alias, Const, Operand, Step, Value
 
 HANDLE, READ, ASSIGN = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"
 CALL_ONCE = "CALL_ONCE"

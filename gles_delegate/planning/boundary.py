@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
-from gles_delegate.dispatch import Dispatch, Operand, Step, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port, entrance, exit_of
+from gles_delegate.shaders.dispatch import Dispatch, Operand, Step, Value
 
 OperandT = TypeVar("OperandT", bound=Operand)
 

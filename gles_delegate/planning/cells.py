@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.model.graph import Array, Graph, Node, Tensor
 from gles_delegate.ops.cells import GRU_CELLS, LSTM_CELLS, RESET_FIRST_CELLS
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.recurrence import whole
 from gles_delegate.planning.folding import folded
 from gles_delegate.planning.patterns import Pattern, Subgraph
+from gles_delegate.shaders.dispatch import Shape
 
 MOST_TERMS = 32
 """Maximum number of nodes whose results a gate adds up."""

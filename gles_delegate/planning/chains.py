@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import ceil, prod
 
-from gles_delegate.dispatch import (
+from gles_delegate.device.limits import Limits
+from gles_delegate.ops.lib.elementwise import Elementwise
+from gles_delegate.planning.memory import Allocation
+from gles_delegate.shaders.chains import invocations
+from gles_delegate.shaders.dispatch import (
     Const,
     Dispatch,
     DispatchChain,
@@ -18,10 +22,6 @@ from gles_delegate.dispatch import (
     OperandPlace,
     Value,
 )
-from gles_delegate.limits import Limits
-from gles_delegate.ops.lib.elementwise import Elementwise
-from gles_delegate.planning.memory import Allocation
-from gles_delegate.shaders.chains import invocations
 from gles_delegate.shaders.files import is_own, read_body
 
 _MOST_CODE = 64

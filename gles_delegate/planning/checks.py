@@ -7,7 +7,6 @@ from math import ceil, prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Call, Const, Define, Dispatch, Operand, Step, Value
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.schema import BUILTIN_OPERATORS
@@ -15,6 +14,16 @@ from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.registry import lower, op_of
 from gles_delegate.ops.lib.views import Copy, meaning
+from gles_delegate.shaders.dispatch import (
+    Alias,
+    Call,
+    Const,
+    Define,
+    Dispatch,
+    Operand,
+    Step,
+    Value,
+)
 
 LARGEST = float(np.finfo(np.float32).max)
 

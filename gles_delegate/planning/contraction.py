@@ -10,9 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
-from gles_delegate.dispatch import Call, Dispatch, Operand, every_call
 from gles_delegate.ops.lib.elementwise import Elementwise, combination
 from gles_delegate.planning.fusion import MOST_CALLS, Scope, operand_call
+from gles_delegate.shaders.dispatch import Call, Dispatch, Operand, every_call
 
 
 def contract(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:

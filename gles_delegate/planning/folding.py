@@ -9,13 +9,13 @@ from math import prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Const, Operand, Value
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import lower, op_of
 from gles_delegate.ops.lib.views import Copy, View
+from gles_delegate.shaders.dispatch import Alias, Const, Operand, Value
 
 MOST_ELEMENTS = 1 << 16
 """Maximum elements of a result that is larger than its inputs; the GPU computes larger ones."""

@@ -11,8 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gles_delegate.dispatch import Call, Const, Dispatch, Operand, Value, call_operands, every_call
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
@@ -22,6 +21,15 @@ from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.in_place import is_range
+from gles_delegate.shaders.dispatch import (
+    Call,
+    Const,
+    Dispatch,
+    Operand,
+    Value,
+    call_operands,
+    every_call,
+)
 
 MOST_CALLS = 16
 """Maximum calls of an epilogue: compile time grows faster than a shader's length. Published models

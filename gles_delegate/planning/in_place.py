@@ -7,8 +7,8 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Dispatch, Value
 from gles_delegate.ops.lib.views import Copy
+from gles_delegate.shaders.dispatch import Dispatch, Value
 
 Place: TypeAlias = tuple[Value, int]
 """A tensor that holds another, and the byte offset in it."""

@@ -13,7 +13,6 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import TypeVar
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
@@ -23,6 +22,7 @@ from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.planning.cells import Surroundings
 from gles_delegate.planning.patterns import JOIN
 from gles_delegate.planning.recurrence import CountedLoop, RecurrentLoop
+from gles_delegate.shaders.dispatch import Shape
 
 T = TypeVar("T")
 

@@ -12,9 +12,8 @@ from math import prod
 import numpy as np
 
 from gles_delegate import ops
-from gles_delegate.dispatch import Shape, Step
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import ModelError, UnsupportedModelError
-from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Tensor
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.planned import INLINED, WHILE
@@ -27,6 +26,7 @@ from gles_delegate.planning.inlining import Inliner, initial_tensors
 from gles_delegate.planning.unrolled import UnrolledLayer, UnrolledLayers, in_order
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
+from gles_delegate.shaders.dispatch import Shape, Step
 
 MOST_DECIDING = 16
 """Maximum elements of an input whose values may give sizes: each value needs its own plan."""

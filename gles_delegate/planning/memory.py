@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gles_delegate.dispatch import Value
+from gles_delegate.shaders.dispatch import Value
 
 LiveRanges: TypeAlias = Mapping[Value, tuple[int, int]]
 """The first and the last dispatch that touches each value; -1 is before the run."""

@@ -10,8 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Call, Const, Define, Dispatch, Operand, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.lib import elementwise as ops
@@ -19,6 +18,7 @@ from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
 from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.fusion import Scope, eliminate_dead_code, fuse_elementwise, number_of
+from gles_delegate.shaders.dispatch import Call, Const, Define, Dispatch, Operand, Value
 
 
 @dataclass(frozen=True)

@@ -7,17 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
-from gles_delegate.dispatch import (
-    Alias,
-    Const,
-    Dispatch,
-    DispatchChain,
-    Operand,
-    SessionInput,
-    Step,
-    Value,
-)
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib.product import Convolution, with_half_tile
 from gles_delegate.ops.lib.weights import with_small_weights
 from gles_delegate.planning import fusion
@@ -31,6 +21,16 @@ from gles_delegate.planning.normalization import fuse_normalizations
 from gles_delegate.planning.ports import Port
 from gles_delegate.shaders.assembly import ES_HEADER, ShaderSource, assemble
 from gles_delegate.shaders.chains import assemble_chain
+from gles_delegate.shaders.dispatch import (
+    Alias,
+    Const,
+    Dispatch,
+    DispatchChain,
+    Operand,
+    SessionInput,
+    Step,
+    Value,
+)
 
 
 @dataclass(frozen=True)

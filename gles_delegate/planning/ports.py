@@ -8,15 +8,15 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
+from gles_delegate.device.limits import Limits
 from gles_delegate.image.colors import BYTES, LUMA, RANGES, SITING
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import EDGE, MOST_SAMPLES, ImageTransform
-from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.views import View, view
+from gles_delegate.shaders.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
 
 OUTSIDE = "outside"
 """Part name of a tensor's value in the layout that the app sees."""

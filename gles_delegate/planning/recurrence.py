@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.model.graph import Array, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
@@ -20,6 +19,7 @@ from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.planning.cells import NO_CELL, Cell, CellReader, Surroundings
 from gles_delegate.planning.folding import folded
 from gles_delegate.planning.patterns import Index, Subgraph
+from gles_delegate.shaders.dispatch import Shape
 
 SET_ITEM = (SET, "list", "at", "item")
 ELEMENT = ("EXPAND_DIMS", "item", 0)

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Call, Dispatch, NumberKey, Value, every_call
 from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.dispatch import Call, Dispatch, NumberKey, Value, every_call
 from gles_delegate.shaders.files import is_own, read_body
 
 _Numbers: TypeAlias = Mapping[NumberKey, float]

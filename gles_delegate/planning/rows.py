@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gles_delegate.dispatch import Shape
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.registry import keeps_rows
 from gles_delegate.ops.variables import ASSIGN, CALL_ONCE
 from gles_delegate.planning.inlining import called_by
 from gles_delegate.planning.lowering import Lowerings, is_folded
+from gles_delegate.shaders.dispatch import Shape
 
 
 def rows_are_independent(lowerings: Lowerings, shapes: Mapping[int, Shape]) -> bool:

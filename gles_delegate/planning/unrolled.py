@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape, Step
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.planning.cells import Cell, CellReader, Surroundings
 from gles_delegate.planning.patterns import JOIN, PARTS, Subgraph
+from gles_delegate.shaders.dispatch import Shape, Step
 
 CONCATENATION, REVERSE = "CONCATENATION", "REVERSE_V2"
 JOINS = JOIN, CONCATENATION

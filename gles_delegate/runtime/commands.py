@@ -13,7 +13,6 @@ from ctypes import c_int
 from functools import partial
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Dispatch, Kind, Value
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelView
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
@@ -32,6 +31,7 @@ from gles_delegate.runtime.binding import (
 )
 from gles_delegate.runtime.buffers import Storage
 from gles_delegate.shaders.assembly import SIZES, ShaderSource
+from gles_delegate.shaders.dispatch import Dispatch, Kind, Value
 
 StateCache: TypeAlias = dict[object, object]  # the bindings after the calls recorded so far
 _WEIGHTS = "weights"  # the key of the texture in unit 0, which is the active one

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Kind
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelBuffer
 from gles_delegate.gl.context import GpuContext
@@ -16,6 +15,7 @@ from gles_delegate.gl.texture import TexelTexture
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.runtime.naming import name_constant
 from gles_delegate.runtime.store import Store, fingerprint
+from gles_delegate.shaders.dispatch import TEXTURE_WIDTH, Const, Kind
 
 DTYPES: dict[Kind, type[np.generic]] = {
     "float": np.float32,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gles_delegate.closing import in_any_case
+from gles_delegate.device.limits import Limits
 from gles_delegate.gl.functions import NUM_PROGRAM_BINARY_FORMATS
 from gles_delegate.gl.thread import GlThread
-from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.planning.lowering import Lowered, Lowerings

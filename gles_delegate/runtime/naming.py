@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gles_delegate.dispatch import Const, Dispatch
 from gles_delegate.model.graph import Graph
 from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.dispatch import Const, Dispatch
 
 _MOST_NODES = 8
 

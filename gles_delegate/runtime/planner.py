@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gles_delegate.dispatch import Shape
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.ports import Port
 from gles_delegate.planning.resizing import Resizing
 from gles_delegate.runtime.tuning import Tuner
+from gles_delegate.shaders.dispatch import Shape
 
 
 class Planner:

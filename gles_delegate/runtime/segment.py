@@ -9,12 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gles_delegate.closing import in_any_case
-from gles_delegate.dispatch import Shape
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.image.transform import ImageTransform
-from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
@@ -29,6 +28,7 @@ from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.runtime.turns import Turns
 from gles_delegate.runtime.upgrade import Upgrades
 from gles_delegate.runtime.variables import Variables
+from gles_delegate.shaders.dispatch import Shape
 
 
 @dataclass(frozen=True)

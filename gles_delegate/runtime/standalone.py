@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.gl.sync import Fence
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.shaders.dispatch import Shape
 
 
 class StandAlone:

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from gles_delegate.closing import in_any_case
+from gles_delegate.device.limits import Limits
 from gles_delegate.gl.thread import GlThread
-from gles_delegate.limits import Limits
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.plan import Plan
 from gles_delegate.planning.ports import Port

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
-from gles_delegate.dispatch import Dispatch, every_call
 from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.planning.lowering import Lowered, Lowerings
@@ -18,6 +17,7 @@ from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import fingerprint
+from gles_delegate.shaders.dispatch import Dispatch, every_call
 
 Choices: TypeAlias = Mapping[int, int]
 """The number of the best choice of tiles, by node, if it is not 0; see `ops.lib.tiles`."""

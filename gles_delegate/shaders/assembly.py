@@ -7,7 +7,8 @@ import struct
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 
-from gles_delegate.dispatch import (
+from gles_delegate.device.limits import Limits
+from gles_delegate.shaders.dispatch import (
     Call,
     Define,
     Dispatch,
@@ -16,7 +17,6 @@ from gles_delegate.dispatch import (
     Value,
     every_call,
 )
-from gles_delegate.limits import Limits
 from gles_delegate.shaders.files import read_body, unrolled
 
 ES_HEADER = """#version 310 es

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from math import ceil
 
-from gles_delegate.dispatch import Dispatch, DispatchChain, Operand
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.shaders.assembly import ES_HEADER, TYPES, ShaderSource, top_and_code
+from gles_delegate.shaders.dispatch import Dispatch, DispatchChain, Operand
 from gles_delegate.shaders.files import read_body
 
 _SHARED_FILE = "lib/elementwise.glsl"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import Lowered, Lowerings

@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError
-from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.attack.named import is_named

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import profiles
+from gles_delegate.device import profiles
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.check import every_form, verified

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from math import prod
 
-from gles_delegate.dispatch import Alias
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.shaders.dispatch import Alias
 from tests.support.fuzz import drawn_graph, fuzz
 from tests.unit.test_plan import FLOOR, check, plan_of
 

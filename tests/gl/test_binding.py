@@ -16,10 +16,10 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from gles_delegate.device.profiles import Profile
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.model.reader import read_model
-from gles_delegate.profiles import Profile
 from gles_delegate.runtime import buffers, planner, segment
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.delegation import Delegation

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate import profiles
+from gles_delegate.device import profiles
 from gles_delegate.runtime import tuning
 from tests.support.force import force_profile
 from tests.support.tflite_builder import ModelBuilder, quantization

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import compatibility
+from gles_delegate.bench import compatibility
 from gles_delegate.bench.device import half_slowdown
+from gles_delegate.device.profiles import UNKNOWN
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.profiles import UNKNOWN
 from gles_delegate.runtime.session import Session
 from gles_delegate.verification.cases import load_cases
 from tests.support.force import force_limits

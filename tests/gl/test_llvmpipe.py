@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.device.profiles import LLVMPIPE, TileSearch
 from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
-from gles_delegate.profiles import LLVMPIPE, TileSearch
 from tests.gl.test_egl import run_python
 from tests.support.convolutions import network
 from tests.support.force import force_profile

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.device.profiles import UNKNOWN
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.profiles import UNKNOWN
 from gles_delegate.runtime.sanitizer import Trespass
 from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.check import Form, verified

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.dispatch import Call, Dispatch
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
+from gles_delegate.shaders.dispatch import Call, Dispatch
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_plan import FLOOR, ROOMY, plan_of, sketched
 

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import compatibility, profiles
+from gles_delegate.bench import compatibility
 from gles_delegate.bench import device as speed
 from gles_delegate.bench.device import DeviceSpeed, KernelCase, measure, name_profile
+from gles_delegate.device import profiles
+from gles_delegate.device.profiles import AMD, INTEL, UNKNOWN, V3D, Profile
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.profiles import AMD, INTEL, UNKNOWN, V3D, Profile
 from gles_delegate.verification.cases import load_cases
 from tests.support.command import call, call_json
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate import profiles
+from gles_delegate.device import profiles
 from gles_delegate.gl.program import Program
 from gles_delegate.ops.lib import product
 from gles_delegate.runtime import tuning

@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import profiles
 from gles_delegate.cli import report, verify
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.device import profiles
+from gles_delegate.device.limits import Limits
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
-from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.shaders.dispatch import Dispatch
 from gles_delegate.verification import verdict
 from gles_delegate.verification.cases import VerificationCase, load_cases
 from gles_delegate.verification.check import CaseResult, every_form, forms_of, verified

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.device.profiles import MALI_G
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.texture import Sampler
-from gles_delegate.profiles import MALI_G
 from tests.gl.test_binding import PICTURE
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.app import App

@@ -21,8 +21,8 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate import environment as environments
 from gles_delegate.gl.mesa import processor_has
+from gles_delegate.hosts import environment as environments
 from gles_delegate.litert import accelerator
 from tests.support.oracle import run_gles, run_litert
 from tests.support.sketch import Sketch

@@ -11,13 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import ModelError
-from gles_delegate.limits import Limits
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning import inlining
 from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.shaders.dispatch import Dispatch
 from tests.support.oracle import (
     assert_close,
     complete,

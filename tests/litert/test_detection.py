@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import UNKNOWN
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.profiles import UNKNOWN
 from tests.op_table import OPS
 from tests.op_table.case import make_case
 from tests.support.force import force_limits, force_profile

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate.profiles import NAMED
+from gles_delegate.device.profiles import NAMED
 from tests.support.force import force_profile
 from tests.support.oracle import (
     assert_close,

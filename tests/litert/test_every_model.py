@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gles_delegate.dispatch import Dispatch
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.shaders.dispatch import Dispatch
 from tests.conftest import MODELS, Require
 from tests.model_report import HOSTS, SUFFIXES, find_models, run_in
 from tests.support.models import ONE_A_KERNEL

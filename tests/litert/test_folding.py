@@ -12,7 +12,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model

@@ -10,7 +10,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from gles_delegate import profiles
+from gles_delegate.device import profiles
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_limits, force_profile
 from tests.support.oracle import run, run_litert

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import profiles
-from gles_delegate.profiles import MALI_G, V3D, Profile
+from gles_delegate.device import profiles
+from gles_delegate.device.profiles import MALI_G, V3D, Profile
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, in_ours, run, run_litert
 from tests.support.sketch import Sketch

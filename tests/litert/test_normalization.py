@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import AMD, LLVMPIPE, MIDGARD, Profile
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
-from gles_delegate.profiles import AMD, LLVMPIPE, MIDGARD, Profile
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch

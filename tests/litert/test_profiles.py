@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import profiles
+from gles_delegate.device import profiles
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, assert_sane, in_ours, run, run_litert

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate import profiles
-from gles_delegate.limits import Limits
+from gles_delegate.device import profiles
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.device.limits import Limits
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.program import Program
-from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning import resizing
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.dispatch import Dispatch
 from tests.litert.test_ops import check
 from tests.op_table import CASES, LEFT_TO_THE_DRIVER, OPS, Case, one_of_each
 from tests.support import sampling

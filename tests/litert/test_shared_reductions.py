@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.dispatch import Dispatch
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import AMD, MIDGARD
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.profiles import AMD, MIDGARD
+from gles_delegate.shaders.dispatch import Dispatch
 from tests.op_table import OPS, Case
 from tests.op_table.base import Attributes, Op
 from tests.op_table.case import make_case

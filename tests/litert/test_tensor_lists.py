@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.partition import choose_partitions

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import Profile
 from gles_delegate.gl.driver import Driver
-from gles_delegate.limits import Limits
-from gles_delegate.profiles import Profile
 
 TILED = {"conv_2d", "depthwise_conv_2d", "transpose_conv", "batch_matmul", "conv_3d", "reduce"}
 """Shaders whose forms depend on the profile."""

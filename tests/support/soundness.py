@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Dispatch, Value
 from gles_delegate.model.graph import Array
 from gles_delegate.planning import plan as planning
 from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.dispatch import Dispatch, Value
 
 
 def check_buffers(plan: Plan) -> None:

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from gles_delegate import profiles
-from gles_delegate.dispatch import Dispatch
+from gles_delegate.device import profiles
+from gles_delegate.device.limits import Limits
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops.cells import GRU_CELLS, LSTM_CELLS, RESET_FIRST_CELLS
 from gles_delegate.planning.lowering import Lowerings
 from gles_delegate.planning.plan import make_plan
+from gles_delegate.shaders.dispatch import Dispatch
 from gles_delegate.verification.cases import VerificationCase, pack
 from gles_delegate.verification.check import Form, forms_of, verified
 from tests.litert.test_custom_ops import pooled_and_back, run_xnnpack, unpooled

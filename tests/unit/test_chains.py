@@ -10,10 +10,10 @@ from math import ceil
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Const
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import AMD, LLVMPIPE
 from gles_delegate.planning.plan import Plan
-from gles_delegate.profiles import AMD, LLVMPIPE
+from gles_delegate.shaders.dispatch import Const
 from tests.support.sketch import Sketch
 from tests.unit.test_plan import plan_of
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Call, Dispatch, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib.elementwise import combination
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.planning.contraction import contract
 from gles_delegate.planning.fusion import MOST_CALLS, Scope
 from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.dispatch import Call, Dispatch, Value
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 from tests.unit.test_plan import ROOMY, plan_of

@@ -18,26 +18,14 @@ from tests.conftest import TIERS, Require
 PACKAGE = Path(gd.__file__).parent
 APPS = Path(gles_apps.__file__).parent
 LEVELS = (
-    {"profiles"},
-    {"closing", "errors", "glsl", "limits", "options", "report", "threads", "version"},
+    {"device"},
+    {"closing", "errors", "glsl", "options", "report", "threads", "version"},
     {"model", "gl"},
-    {"dispatch", "image", "litert"},
-    {"ops", "shaders"},
+    {"image", "litert", "shaders"},
+    {"ops"},
     {"planning"},
     {"runtime"},
-    {
-        "delegate",
-        "interpreter",
-        "environment",
-        "loading",
-        "bench",
-        "compatibility",
-        "extension",
-        "__init__",
-        "cli",
-        "__main__",
-        "verification",
-    },
+    {"hosts", "bench", "extension", "__init__", "cli", "__main__", "verification"},
 )
 """Each part imports from lower levels and from itself; in the highest, not in a circle either."""
 DOORS = {"gles_delegate", "gles_delegate.extension"}
@@ -45,7 +33,7 @@ DOORS = {"gles_delegate", "gles_delegate.extension"}
 COMMAND_LINE = {"gles_delegate.cli", "gles_delegate.cli.common", "gles_delegate.cli.tensor_files"}
 """Modules of the delegate that the apps' commands import as well."""
 
-GRAPH_PARTS = {"model", "dispatch", "ops", "planning"}
+GRAPH_PARTS = {"model", "shaders", "ops", "planning"}
 EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich", "tqdm")
 """Libraries that only some modules need."""
 FILES = sorted(PACKAGE.rglob("*.py"))

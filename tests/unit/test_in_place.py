@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Value
 from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.plan import Plan
+from gles_delegate.shaders.dispatch import Value
 from tests.support.soundness import check_buffers
 from tests.unit.test_fusion import Net, shaders
 

@@ -11,16 +11,16 @@ import pytest
 from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
-from gles_delegate.dispatch import Step
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import SOFTWARE
 from gles_delegate.errors import ModelError
-from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
 from gles_delegate.ops.conv import weights_3d
 from gles_delegate.ops.lib import registry
 from gles_delegate.ops.lib.packing import conv_weight_bytes
 from gles_delegate.planning.lowering import Lowerings, lower_graph
-from gles_delegate.profiles import SOFTWARE
+from gles_delegate.shaders.dispatch import Step
 from tests.op_table import OPS
 from tests.op_table.recurrent import integer_lstm
 from tests.support.schema import pack_model

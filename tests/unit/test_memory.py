@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.memory import (
@@ -23,6 +22,7 @@ from gles_delegate.planning.memory import (
 )
 from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import make_plan
+from gles_delegate.shaders.dispatch import Value
 from tests.support.models import OTHER_MODELS, REAL_MODELS
 from tests.unit.test_plan import FLOOR, ROOMY
 

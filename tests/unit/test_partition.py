@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph

@@ -10,16 +10,16 @@ from math import prod
 import numpy as np
 import pytest
 
-from gles_delegate.dispatch import Dispatch, Grid, Value
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import LLVMPIPE, UNKNOWN
 from gles_delegate.errors import ModelError
 from gles_delegate.image.output import ImageOutput
 from gles_delegate.image.transform import ImageTransform
-from gles_delegate.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.ports import Elements, Pixels, Port, SampledPicture
-from gles_delegate.profiles import LLVMPIPE, UNKNOWN
+from gles_delegate.shaders.dispatch import Dispatch, Grid, Value
 from tests.op_table.graphs import GRAPHS
 from tests.support.models import REAL_MODELS
 from tests.support.random_graphs import random_graph

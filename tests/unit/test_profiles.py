@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gles_delegate import profiles
-from gles_delegate.profiles import UNKNOWN, profile_of
+from gles_delegate.device import profiles
+from gles_delegate.device.profiles import UNKNOWN, profile_of
 
 # Vendor, renderer, the name of the profile, and whether float16 storage pays.
 DEVICES = [

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from gles_delegate.dispatch import Call, Dispatch
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.resizing import Resizing, numbers_of
 from gles_delegate.shaders.assembly import assemble
+from gles_delegate.shaders.dispatch import Call, Dispatch
 from gles_delegate.shaders.files import read_body
 from tests.unit.test_fusion import Net
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import Lowerings
 from gles_delegate.planning.rows import rows_are_independent

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.dispatch import Dispatch
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import LLVMPIPE, UNKNOWN, Profile
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
-from gles_delegate.profiles import LLVMPIPE, UNKNOWN, Profile
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
+from gles_delegate.shaders.dispatch import Dispatch
 from gles_delegate.shaders.files import read_body, unrolled
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_fusion import POOL, Net

@@ -7,16 +7,16 @@ from math import ceil, prod
 
 import pytest
 
-from gles_delegate import profiles
 from gles_delegate.bench.device import KernelCase
-from gles_delegate.dispatch import Grid, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device import profiles
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import SOFTWARE, profile_of
 from gles_delegate.ops.lib.grid import FEWEST_INPUTS, WORK_GROUP, with_reduction_lanes
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.profiles import SOFTWARE, profile_of
+from gles_delegate.shaders.dispatch import Grid, Value
 
 LLVMPIPE = Limits(profile=profiles.LLVMPIPE)
 GPUS = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gles_delegate.dispatch import Dispatch, Grid, Value
 from gles_delegate.runtime.tuning import fastest
+from gles_delegate.shaders.dispatch import Dispatch, Grid, Value
 
 
 def dispatch(node: int, tile: int, *fused: int, channels: int = 4) -> Dispatch:

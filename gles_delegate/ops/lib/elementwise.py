@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Quantization
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import broadcast_shapes, broadcast_strides, merged
 from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
 
 TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 """Element types of ops that only move or choose elements."""

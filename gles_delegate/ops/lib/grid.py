@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from gles_delegate.dispatch import Call, Define, Dispatch, Grid, Operand, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib.node import NodeView
+from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Grid, Operand, Value
 
 WORK_GROUP = 64
 """Invocations of an ordinary work group: inside every device's limits, enough to fill a core."""

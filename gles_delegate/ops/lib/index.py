@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.shaders.dispatch import Shape
 
 
 def row_major(shape: Sequence[int]) -> Shape:

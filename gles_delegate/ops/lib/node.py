@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gles_delegate.dispatch import (
+from gles_delegate.device.limits import Limits
+from gles_delegate.model.dtypes import EXPECTED
+from gles_delegate.model.graph import Array, Graph, Node, Tensor
+from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.shaders.dispatch import (
     Call,
     Const,
     Define,
@@ -18,10 +22,6 @@ from gles_delegate.dispatch import (
     Shape,
     Value,
 )
-from gles_delegate.limits import Limits
-from gles_delegate.model.dtypes import EXPECTED
-from gles_delegate.model.graph import Array, Graph, Node, Tensor
-from gles_delegate.ops.lib.packing import phwc4
 
 
 class Unsupported(Exception):

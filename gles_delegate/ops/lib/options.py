@@ -8,10 +8,10 @@ from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
 from flatbuffers import flexbuffers
 
-from gles_delegate.dispatch import Call
 from gles_delegate.model.graph import Node
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.shaders.dispatch import Call
 
 Bool: TypeAlias = Annotated[bool, "bool"]
 Int8: TypeAlias = Annotated[int, "int8"]

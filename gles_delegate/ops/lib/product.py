@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, gcd, prod
 
-from gles_delegate.dispatch import Alias, Call, Const, Define, Dispatch, Operand, Step, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import WORK_GROUP, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, Unsupported
@@ -14,6 +13,16 @@ from gles_delegate.ops.lib.tiles import FEW_PIXELS, Tile, gpu_lanes, option_of
 from gles_delegate.ops.lib.views import View
 from gles_delegate.ops.lib.weights import constant_weights, packed, packed_constants, weight_defines
 from gles_delegate.ops.lib.window import Window
+from gles_delegate.shaders.dispatch import (
+    Alias,
+    Call,
+    Const,
+    Define,
+    Dispatch,
+    Operand,
+    Step,
+    Value,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

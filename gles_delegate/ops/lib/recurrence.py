@@ -14,7 +14,14 @@ from typing import cast
 
 import numpy as np
 
-from gles_delegate.dispatch import (
+from gles_delegate.model.graph import Array
+from gles_delegate.model.schema import ACTIVATIONS
+from gles_delegate.ops.lib.elementwise import elementwise
+from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
+from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.product import product
+from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.shaders.dispatch import (
     Alias,
     Const,
     Define,
@@ -25,13 +32,6 @@ from gles_delegate.dispatch import (
     Step,
     Value,
 )
-from gles_delegate.model.graph import Array
-from gles_delegate.model.schema import ACTIVATIONS
-from gles_delegate.ops.lib.elementwise import elementwise
-from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
-from gles_delegate.ops.lib.node import NodeView, Unsupported
-from gles_delegate.ops.lib.product import product
-from gles_delegate.ops.lib.views import Target, View, view
 
 GATES = 4
 """Gates of an LSTM, in this order: input, forget, new value, output."""

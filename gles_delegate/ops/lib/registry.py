@@ -13,12 +13,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from gles_delegate.dispatch import Shape, Step
 from gles_delegate.model.graph import Array
 from gles_delegate.model.schema import TENSORFLOW, TENSORFLOW_OP
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.rows import RowRule, Rows
+from gles_delegate.shaders.dispatch import Shape, Step
 
 Lowering: TypeAlias = Callable[[NodeView, Any], list[Step]]
 Fold: TypeAlias = np.ufunc | Callable[[NodeView], Array | None]

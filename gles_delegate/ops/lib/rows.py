@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from gles_delegate.dispatch import Shape
 from gles_delegate.ops.lib.node import NodeView
+from gles_delegate.shaders.dispatch import Shape
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from itertools import product
 from math import ceil
 from typing import TypeVar
 
-from gles_delegate.dispatch import Define, Grid, Operand
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import Profile, Tiles, TileSearch
 from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.ops.lib.window import Window
-from gles_delegate.profiles import Profile, Tiles, TileSearch
+from gles_delegate.shaders.dispatch import Define, Grid, Operand
 
 DISPATCH = 30000
 """Nanoseconds that llvmpipe's threads take to wake up for a dispatch, measured."""

@@ -9,12 +9,21 @@ from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
-from gles_delegate.dispatch import Alias, Call, Define, Dispatch, Operand, Shape, Step, Value
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.shaders.dispatch import (
+    Alias,
+    Call,
+    Define,
+    Dispatch,
+    Operand,
+    Shape,
+    Step,
+    Value,
+)
 
 Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC"]
 

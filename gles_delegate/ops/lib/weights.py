@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
-from gles_delegate.dispatch import TEXTURE_WIDTH, Const, Define, Dispatch, Operand, Step
-from gles_delegate.limits import Limits
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import Profile
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import Target, View, view
-from gles_delegate.profiles import Profile
+from gles_delegate.shaders.dispatch import TEXTURE_WIDTH, Const, Define, Dispatch, Operand, Step
 
 
 def packed_constants(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from gles_delegate.dispatch import Define
 from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.shaders.dispatch import Define
 
 SAME, VALID = 0, 1
 MOST_DILATED = (1 << 15) - 1

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gles_delegate.bench.device import half_slowdown
+from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.limits import Limits
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.verification.cases import load_cases

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gles_delegate.profiles import UNKNOWN, Profile
+from gles_delegate.device.profiles import UNKNOWN, Profile
 
 
 @dataclass(frozen=True)

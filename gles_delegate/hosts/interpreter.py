@@ -14,9 +14,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from gles_delegate.closing import Closing, on_error
-from gles_delegate.delegate import GpuDelegate
 from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
+from gles_delegate.hosts.delegate import GpuDelegate
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.metadata import Metadata

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.closing import in_any_case
-from gles_delegate.delegate import GpuDelegate
 from gles_delegate.errors import LiteRtError
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.mesa import processor_has
+from gles_delegate.hosts.delegate import GpuDelegate
 from gles_delegate.litert.accelerator import Accelerator, was_taken
 from gles_delegate.litert.check import TESTED, require_known_layout, trial_model
 from gles_delegate.litert.native import FixedModel, LateDelegate
@@ -31,7 +31,7 @@ from gles_delegate.planning.inlining import called_by
 from gles_delegate.runtime.programs import Progress
 
 _TRIAL = """
-from gles_delegate.environment import try_accelerator
+from gles_delegate.hosts.environment import try_accelerator
 try:
     try_accelerator()
 except Exception as error:

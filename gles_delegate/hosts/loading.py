@@ -7,7 +7,7 @@ from enum import IntEnum
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from gles_delegate.delegate import GpuDelegate
+from gles_delegate.hosts.delegate import GpuDelegate
 from gles_delegate.options import GpuDelegateOptions
 
 _LIBRARIES = ("gles_delegate", "gpu_delegate")

@@ -1,0 +1,1 @@
+"""Limits of a device, and the kernels that suit its family."""

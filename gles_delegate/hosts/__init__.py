@@ -1,0 +1,1 @@
+"""The public API: the delegate, and the interpreters that it runs in."""
