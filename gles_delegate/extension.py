@@ -2,8 +2,8 @@
 
 They may change with any version; the public names of `gles_delegate` do not.
 
-- Lifetime: `Closing`, `on_error`, `in_any_case`, `release_all`; texts of errors: `reason_of`,
-  `sentence_of`.
+- Lifetime: `Closing`, `on_error`, `in_any_case`, `release_all`; texts: `reason_of`,
+  `sentence_of`, `without_nan`.
 - Contexts and threads: `GpuContext` in a `GlThread`, the functions of the current context
   (`current_functions`, `Functions`, `gl_names`), a `Mark` that recognizes it, and what restores the
   app's state (`textures_restored`, `drawing_restored`).
@@ -58,6 +58,7 @@ from gles_delegate.model.protobuf import Message, ProtobufError
 from gles_delegate.model.reader import ModelFile, naming_file, read_content, read_file
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.planning.rows import keeps_resources, keeps_states
+from gles_delegate.report import without_nan
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.standalone import dequantize
 from gles_delegate.runtime.standalone import describe as describe_tensor
@@ -138,5 +139,6 @@ __all__ = [
     "textures_restored",
     "unique_names",
     "wait_on_gpu",
+    "without_nan",
     "yuv_to_rgb",
 ]

@@ -7,6 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
+from typing import Any
+
+
+def without_nan(value: Any) -> Any:
+    """A value for JSON, which lacks NaN and infinity, with None for them."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,9 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from gles_apps.batch.predictor import FORMATS, Batch, Predictor
-from gles_apps.batch.results import without_nan
 from gles_apps.batch.tasks import TaskPredictor
 from gles_delegate import DelegateError
-from gles_delegate.extension import Array
+from gles_delegate.extension import Array, without_nan
 
 Compute = Callable[[Batch], Awaitable[Batch]]
 

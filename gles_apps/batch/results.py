@@ -24,7 +24,7 @@ from typing import IO, Any, TypeAlias
 import numpy as np
 
 from gles_delegate import DelegateError
-from gles_delegate.extension import on_error, reason_of
+from gles_delegate.extension import on_error, reason_of, without_nan
 
 Row: TypeAlias = "dict[str, Any]"
 """A picture: its "path", the digest of its content in "picture", the reason it cannot be read
@@ -80,11 +80,6 @@ def columns_of(outputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Column]:
 def column_name(output: str) -> str:
     """The column of an output's results."""
     return f"{output} (output)" if output in (*ABOUT, "row") else output
-
-
-def without_nan(value: Any) -> Any:
-    """A value for JSON, with None for NaN and infinity."""
-    return json.loads(json.dumps(value), parse_constant=lambda _: None)
 
 
 def digest(*contents: bytes | memoryview | str) -> str:

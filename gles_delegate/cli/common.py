@@ -20,6 +20,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from gles_delegate.errors import DelegateError, sentence_of
+from gles_delegate.report import without_nan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -153,16 +154,8 @@ def command(function: F) -> F:
 
 
 def print_json(data: Any) -> None:
-    """Print JSON. NaN and infinity, which JSON lacks, become null."""
-
-    def finite(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: finite(item) for key, item in value.items()}
-        if isinstance(value, list | tuple):
-            return [finite(item) for item in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    print(json.dumps(finite(data), allow_nan=False))
+    """Print JSON, with null for NaN and infinity."""
+    print(json.dumps(without_nan(data), allow_nan=False))
 
 
 def progress_bar(quiet: bool = False) -> Progress:
