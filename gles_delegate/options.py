@@ -71,6 +71,11 @@ class GpuDelegateOptions:
             thread of low priority compiles programs that are 1.05 to 1.5 times as fast, and a
             later run switches to them. The results are the same. At exit, the process waits for
             the program that is being compiled.
+        winograd: On GPUs where it is faster, compute convolutions with 3 x 3 windows by Winograd's
+            algorithm, with a quarter of the multiplications. Errors are up to twice as large,
+            relative to the largest input of a tile of 6 x 6 pixels, and what is not finite spreads
+            over its tile. Also off with ``precision_loss_allowed=False``, and if MIN_MEMORY_USAGE
+            comes before MIN_LATENCY. float16 storage does without it, too.
         software_vector_bits: Vector width of that rasterizer, for the whole process: 128, 256 or
             512. None: Mesa's default, at most 256. If the processor's vectors are shorter, the
             default stays and a warning is logged. Set it before the process first uses EGL.
@@ -102,6 +107,7 @@ class GpuDelegateOptions:
     device_index: int | None = None
     pin_software_threads: bool = True
     background_compilation: bool = True
+    winograd: bool = True
     software_vector_bits: int | None = None
 
     def __post_init__(self) -> None:

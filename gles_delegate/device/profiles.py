@@ -82,6 +82,8 @@ class Profile:
         weight_bytes: Maximum output pixels for which weights of 8 bits or less are read as int8
             from storage blocks or buffer textures, four columns at once. With more pixels, they are
             read often, and unpacking takes longer than loading.
+        winograd: Minimum channels of input and output for which convolutions with windows of 3 x 3
+            and float32 storage are computed by `ops.lib.winograd`; 0: never.
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
@@ -96,6 +98,8 @@ class Profile:
             computes together with its neighbors (`planning/chains.py`), unless it has only one
             work group; 0: no chains.
         half_storage: Storing tensors as float16 gains enough speed for its loss of precision.
+        half_weights: With half storage, constants are float16 as well; if not, because a core takes
+            longer to unpack them than to load twice as much.
         half_products: With half storage, 1 x 1 convolutions multiply and add the products of a
             slice in float16, and add slices in float32.
     """
@@ -121,6 +125,7 @@ class Profile:
     weight_textures: tuple[bool, ...] = (False,)
     weight_pairs: tuple[bool, ...] = (False,)
     weight_bytes: tuple[int, ...] = (8,)
+    winograd: tuple[int, ...] = (0,)
     weight_nibbles: bool = False
     stepped: bool = False
     occupancy: int = 4096
@@ -128,6 +133,7 @@ class Profile:
     shared_texels: int = 1 << 13
     chained: int = 0
     half_storage: bool = True
+    half_weights: bool = True
     half_products: bool = False
 
     @property
@@ -140,7 +146,18 @@ class Profile:
     @property
     def with_small_weights(self) -> Profile:
         """The profile that reads weights as small as the model has them."""
-        return replace(self, weight_pairs=(True,), weight_bytes=(1 << 30,), weight_nibbles=True)
+        return replace(
+            self,
+            weight_pairs=(True,),
+            weight_bytes=(1 << 30,),
+            weight_nibbles=True,
+            half_weights=True,
+        )
+
+    @property
+    def without_winograd(self) -> Profile:
+        """The profile that convolves directly."""
+        return replace(self, winograd=(0,))
 
     @property
     def tiles(self) -> tuple[Tiles | tuple[int, ...], ...]:
@@ -156,7 +173,7 @@ class Profile:
     def choices(self) -> int:
         """Length of the longest list; a dispatch's choice is an index below it."""
         weights = self.weight_textures, self.weight_pairs, self.weight_bytes
-        others = self.blocks, self.constant_sizes, self.shared_sums, self.searches
+        others = self.blocks, self.constant_sizes, self.shared_sums, self.winograd, self.searches
         return max(map(len, (*self.tiles, *weights, *others)))
 
 
@@ -204,6 +221,7 @@ V3D = Profile(
     weight_pairs=(True, True, False),
     stepped=True,
     occupancy=1024,
+    winograd=(32, 32, 0),
 )
 # Mali is bound by its loads from storage blocks.
 MIDGARD = Profile(
@@ -217,6 +235,7 @@ MIDGARD = Profile(
     weight_textures=(True, True, False),
     weight_bytes=(1 << 20,),
     half_products=True,
+    winograd=(16, 16, 0),
 )
 MALI_G = Profile(
     pointwise=((3, 2), (4, 1), (2, 2), (3, 2)),
@@ -228,6 +247,7 @@ MALI_G = Profile(
     weight_textures=(True, True, True, False),
     weight_bytes=(8, 8, 8, 8, 1 << 20),
     half_products=True,
+    winograd=(32, 32, 32, 32, 0),
 )
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 _BASE = Profile(
@@ -252,19 +272,22 @@ NVIDIA = replace(
     shared_sums=(True, True, True, False),
 )
 # Adreno reads storage blocks word by word.
-_ADRENO = replace(_BASE, image_reads=True, stepped=True)
+_ADRENO = replace(_BASE, image_reads=True, stepped=True, winograd=(128, 128, 128, 0))
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(
-    pointwise=((4, 2), (2, 2), (4, 2)),
-    windows=((2, 2),),
+    pointwise=((2, 4), (2, 2), (4, 2)),
+    windows=((2, 4), (2, 2), (2, 4)),
     others=((2, 2),),
     depthwise=(4,),
     columns=6,
-    lanes=(64, 1),
+    lanes=(16, 1),
+    stepped=True,
+    half_weights=False,
     weight_bytes=(8, 8, 1 << 20),
     weight_nibbles=True,
+    winograd=(64, 64, 0),
 )
 
 NAMED: Mapping[str, Profile] = {

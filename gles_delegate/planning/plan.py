@@ -19,6 +19,7 @@ from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
 from gles_delegate.planning.ports import Port
+from gles_delegate.planning.winograd import transform_tiles
 from gles_delegate.shaders.assembly import ES_HEADER, ShaderSource, assemble
 from gles_delegate.shaders.chains import assemble_chain
 from gles_delegate.shaders.dispatch import (
@@ -196,11 +197,16 @@ def limit_work_groups(dispatches: list[Dispatch], scope: fusion.Scope) -> list[D
 
 
 def store_in_half(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
-    """Store every float tensor as float16, except values outside the plan."""
+    """Store every float tensor as float16, except values outside the plan; see `half_weights`."""
     if not scope.half:
         return dispatches
+    half_weights = scope.limits.profile.half_weights
+
+    def stored(operand: Operand) -> Operand:
+        return stored_in_half(operand) if half_weights or isinstance(operand, Value) else operand
+
     return [
-        replace(dispatch.reading(stored_in_half), output=stored_in_half(dispatch.output))
+        replace(dispatch.reading(stored), output=stored_in_half(dispatch.output))
         for dispatch in dispatches
     ]
 
@@ -216,6 +222,7 @@ REWRITES: tuple[fusion.Rewrite, ...] = (
     fusion.eliminate_dead_code,
     fusion.fuse_depthwise,
     fusion.eliminate_dead_code,
+    transform_tiles,
     small_weights,
     half_tiles,
     limit_work_groups,

@@ -174,10 +174,13 @@ def _tiers(thread: GlThread, options: GpuDelegateOptions) -> tuple[Limits, Limit
 
 
 def _limits(limits: Limits, options: GpuDelegateOptions) -> Limits:
-    """The limits with kernels that read weights as small as the model has them, if asked to."""
-    if not options.saves_memory:
-        return limits
-    return replace(limits, profile=limits.profile.with_small_weights)
+    """The limits with kernels that the options ask for."""
+    profile = limits.profile
+    if options.saves_memory:
+        profile = profile.with_small_weights
+    if options.saves_memory or options.precision_loss_allowed is False or not options.winograd:
+        profile = profile.without_winograd
+    return replace(limits, profile=profile)
 
 
 def _is_tuned(options: GpuDelegateOptions) -> bool:

@@ -97,8 +97,12 @@ def forms_of(limits: Limits, half: bool, tuned: bool) -> list[Form]:
     """The forms of delegates that may store float16, and that may tune themselves."""
     choices, halves = range(limits.profile.choices if tuned else 1), (False, True)[: 1 + half]
     forms = [Form(limits, half, choice) for half in halves for choice in choices]
-    first = limits.profile.first
-    return [*forms, Form(replace(limits, profile=first))] if first is not None else forms
+    profile, others = limits.profile, []
+    if profile.first is not None:
+        others.append(profile.first)
+    if any(profile.winograd):
+        others.append(replace(profile, winograd=(1,)))  # no case has many channels
+    return [*forms, *(Form(replace(limits, profile=other)) for other in others)]
 
 
 def verified(

@@ -136,6 +136,43 @@ CODE = [
 ]
 
 
+INTEL_CODE = [
+    "mov(8)          g61<1>UD        g0.1<0,1,0>UD",
+    "LABEL1:",
+    "cmp.ge.f0.0(16) null<1>D        g77<8,8,1>D     g104.1<0,1,0>D",
+    "(+f0.0) break(16) JIP:  LABEL0        UIP:  LABEL0",
+    "send(16)        g1UD            g9UD            nullUD",
+    "sync nop(1)                     null<0,1,0>UB",
+    "mad(16)         g1<1>F          g1<8,8,1>F      g2<8,8,1>F",
+    "LABEL0:",
+    "while(16)       JIP:  LABEL1",
+    "send(16)        nullUD          g126UD          nullUD",
+]
+ADRENO_CODE = [
+    "mov.f32f32 r3.w, c5.x",
+    "l264:",
+    "br p0.y, #l432",
+    "(sy)(rpt1)mad.f32 r0.x, r1.x, r2.x, r0.x",
+    "(nop2) add.u r0.w, c4.w, 3",
+    "isam (f32)(xyzw)r4.x, r5.x, s#0, t#1",
+    "jump #l264",
+    "l432:",
+    "stib.b.untyped.1d.u32.1.imm r0.x, r1.x, 0",
+]
+
+
+def test_loops_of_intel_and_adreno_end_with_a_jump_back() -> None:
+    (loop,) = lab.loops_in(INTEL_CODE)
+    assert lab.of_intel(loop, 8) == {"issue": 5 / 8, "loads": 1 / 8}
+    (loop,) = lab.loops_in(ADRENO_CODE)
+    assert lab.of_adreno(loop) == {"issue": (5 + 1 + 2) / 64, "loads": 1 / 64}
+
+
+def test_lookups_of_textures_count_on_v3d() -> None:
+    code = ["mov tmua, rf1", "add tmus, rf2, rf3", "nop ; mov tmud, rf4", "mov tmuau, rf1"]
+    assert lab.of_v3d(code)["loads"] == 3 / 16
+
+
 def test_loops_of_v3d_are_counted_in_its_code() -> None:
     first, second = lab.loops_in(CODE)
     assert [len(first), len(second)] == [10, 5]

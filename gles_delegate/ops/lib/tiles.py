@@ -97,7 +97,7 @@ class Tile:
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(max(min(pixels, p), 1), 1, 1, 64, True)
         if not profile.searches:
-            s = min(slices, s)
+            s = ceil(slices / ceil(slices / s))
             return cls(p, s, *gpu_lanes(ceil(pixels / p), ceil(slices / s), profile))
         search = profile.searches[choice]
 
@@ -113,14 +113,16 @@ class Tile:
         cls, window: Window, batch: int, x: Operand, slices: int, limits: Limits, choice: int = 0
     ) -> Tile:
         """Choose the tile for an output of `slices` slices, computed in runs."""
-        pixels, profile = batch * window.out_h * window.out_w, limits.profile
+        pixels, slices = batch * window.out_h * window.out_w, max(slices, 1)
+        profile = limits.profile
         p, s = option_of(profile.windows, choice)
         length = window.run_length(p)
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(length, 1, 1, 64, True)
         if not profile.searches:
             runs = batch * window.out_h * window.runs(length)
-            return cls(length, min(slices, s), *gpu_lanes(runs, ceil(slices / s), profile))
+            s = ceil(slices / ceil(slices / s))
+            return cls(length, s, *gpu_lanes(runs, ceil(slices / s), profile))
         search, lanes, width = profile.searches[choice], min(x.channels, 4), window.kernel_w
 
         def cost(tile: Tile) -> float:
@@ -223,9 +225,4 @@ def gpu_lanes(pixels: int, slices: int, profile: Profile) -> tuple[int, int]:
     shapes = [(along * across // lanes, lanes) for lanes in (8, 4, 2, 1) if lanes <= across]
     if profile.wave < WORK_GROUP:
         shapes += [(lanes, profile.wave) for lanes in range(8, 2, -1)]
-    along, across = min(
-        shapes, key=lambda s: ceil(pixels / s[0]) * ceil(slices / s[1]) * s[0] * s[1]
-    )
-    while along > 16 and along >= 2 * pixels:
-        along //= 2
-    return along, across
+    return min(shapes, key=lambda s: ceil(pixels / s[0]) * ceil(slices / s[1]) * s[0] * s[1])

@@ -1,0 +1,188 @@
+"""Winograd's F(4 x 4, 3 x 3): windows of 3 x 3 with a quarter of the multiplications.
+
+Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015. A tile of 4 x 4 outputs
+is computed from 6 x 6 sums over the input channels, of transformed inputs times transformed
+weights: three dispatches, of which the second is a grouped convolution of single pixels. The points
+of the transforms are 0, +-3/4, +-3/2 and infinity: every factor is exact in float32, and errors are
+about half of those with the usual points, 0, +-1 and +-2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, gcd
+
+import numpy as np
+
+from gles_delegate.device.limits import Limits
+from gles_delegate.model.graph import Array
+from gles_delegate.ops.lib import packing
+from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.product import Convolution, tile_defines, with_size_uniforms
+from gles_delegate.ops.lib.tiles import Tile, option_of
+from gles_delegate.ops.lib.weights import weight_defines
+from gles_delegate.shaders.dispatch import TEXTURE_WIDTH, Const, Define, Dispatch, Value
+
+EDGE, SIDE = 4, 6
+"""Rows and columns of a tile of outputs, and of the numbers that it is computed from."""
+NUMBERS = SIDE * SIDE
+POINTS = (0.0, 0.75, -0.75, 1.5, -1.5)
+FEWEST_PIXELS = 64
+"""Minimum number of output pixels: with fewer, tiles are too few for a GPU."""
+MOST_BYTES = 16 << 20
+"""Limit for the numbers and sums in memory between the dispatches. Larger images are computed in
+bands, some rows of tiles at a time.
+"""
+
+_SIZES = {
+    *("BATCH", "TILES_H", "TILES_W", "IN_H", "IN_W", "PAD_H", "PAD_W", "IN_SLICES", "IN_PIXELS"),
+    *("OUT_H", "OUT_W", "ROWS", "FIRST_LINE"),
+}
+"""Sizes that are uniforms. A loop over ROWS, of known length, would be unrolled, and then all of
+its loads take registers."""
+
+
+def weight_transform() -> Array:
+    """[SIDE, 3]: the numbers of three weights, their polynomial at the points, each divided by the
+    product of its distances from the others.
+    """
+    rows = []
+    for point in POINTS:
+        distances = np.prod([point - other for other in POINTS if other != point])
+        rows.append(np.array([1.0, point, point**2]) / distances)
+    return np.array([*rows, [0.0, 0.0, 1.0]])
+
+
+def sum_transform() -> Array:
+    """[EDGE, SIDE]: four outputs of six sums."""
+    rows: Array = np.array([[point**power for point in POINTS] for power in range(EDGE)])
+    return np.column_stack([rows, np.eye(EDGE)[-1]])
+
+
+def winograd_weights(weights: Array, bias: Array | None, slices: int, block: int) -> Array:
+    """[O, 3, 3, I], [O] -> `packing.conv_weights` of a product in NUMBERS groups.
+
+    A bias becomes a bias of the sums that the last transform turns into it.
+    """
+    outputs, inputs = weights.shape[0], weights.shape[-1]
+    g = weight_transform()
+    transformed = np.einsum("ia,jb,oabc->ijoc", g, g, weights.astype(np.float64))
+    wide = np.zeros((NUMBERS, ceil(outputs / 4) * 4, inputs), np.float32)
+    wide[:, :outputs] = transformed.reshape(NUMBERS, outputs, inputs)
+    biases = np.zeros(wide.shape[:2], np.float32)
+    if bias is not None:
+        one = np.linalg.lstsq(sum_transform(), np.ones(EDGE), rcond=None)[0]
+        biases[:, :outputs] = np.outer(np.outer(one, one), bias)
+    flat = wide.reshape(-1, 1, 1, inputs)
+    return packing.conv_weights(flat, biases, (NUMBERS, 1), slices, block)
+
+
+def is_possible(conv: Convolution, limits: Limits) -> bool:
+    """Whether `winograd` can compute a convolution."""
+    window, weights = conv.window, conv.reads[-1]
+    if window is None or conv.shader != "conv_2d" or conv.divisions > 1 or conv.partial:
+        return False
+    shape = (window.kernel_h, window.kernel_w, window.stride_h, window.stride_w)
+    return (
+        (*shape, window.dilation_h, window.dilation_w) == (3, 3, 1, 1, 1, 1)
+        and isinstance(weights, Const)
+        and weights.pack is packing.conv_weights
+        and weights.args[0] == (1, 1)
+        and conv.output.pixels >= FEWEST_PIXELS
+        and _line_bytes(conv) <= min(MOST_BYTES, limits.block_bytes)
+    )
+
+
+def _line_bytes(conv: Convolution) -> int:
+    """Bytes of the numbers and sums of a row of tiles."""
+    assert conv.window is not None
+    slices = conv.reads[0].slices + conv.output.slices
+    return ceil(conv.window.out_w / EDGE) * NUMBERS * slices * 16
+
+
+def winograd(conv: Convolution, limits: Limits) -> list[Dispatch]:
+    """Three dispatches for each band of a convolution for which it `is_possible`."""
+    window = conv.window
+    assert window is not None
+    lines = conv.output.shape[0] * ceil(window.out_h / EDGE)
+    most = min(MOST_BYTES, limits.block_bytes) // _line_bytes(conv)
+    count = ceil(lines / ceil(lines / most)) if lines else 1
+    return [
+        dispatch
+        for first in range(0, lines, count)
+        for dispatch in _band(conv, first, min(count, lines - first), lines, limits)
+    ]
+
+
+def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits) -> list[Dispatch]:
+    """The dispatches for `count` rows of tiles from `first` on; the images have `lines`."""
+    window, x, output = conv.window, conv.reads[0], conv.output
+    assert window is not None
+    tiles_h, tiles_w = ceil(window.out_h / EDGE), ceil(window.out_w / EDGE)
+    tiles = count * tiles_w
+    name = f"{output.name}from {first} on"
+    numbers = Value(output.tensor, (count, tiles_w, NUMBERS * 4 * x.slices), f"{name}, numbers")
+    sums = Value(output.tensor, (count, tiles_w, NUMBERS * 4 * output.slices), f"{name}, sums")
+    common: dict[str, Define] = {"TILES_H": tiles_h, "TILES_W": tiles_w, "FIRST_LINE": first}
+    into: dict[str, Define] = {
+        **common,
+        "ROWS": SIDE,
+        "BATCH": output.shape[0],
+        "IN_H": window.in_h,
+        "IN_W": window.in_w,
+        "IN_SLICES": x.slices,
+        "PAD_H": window.pad_h,
+        "PAD_W": window.pad_w,
+    }
+    out_of = {**common, "ROWS": SIDE, "IN_PIXELS": tiles}
+    out_of |= {"OUT_H": window.out_h, "OUT_W": window.out_w}
+    start, end = (
+        (line % tiles_h * EDGE + line // tiles_h * window.out_h) * window.out_w
+        for line in (first, first + count)
+    )
+    transform = Dispatch(
+        conv.node, "winograd_in", (x,), numbers, make_grid(tiles, SIDE * x.slices, limits), into,
+        choice=conv.choice, passes=SIDE + 1,
+    )  # fmt: skip
+    result = Dispatch(
+        conv.node, "winograd_out", (sums,), output,
+        make_grid(tiles, EDGE * output.slices, limits), out_of, conv.epilogue, fused=conv.fused,
+        partial=count < lines, pixels=(start, end - start) if count < lines else None,
+        choice=conv.choice, passes=SIDE + 1,
+    )  # fmt: skip
+    return [
+        transform.sized(*_SIZES.intersection(into)),
+        _products(conv, numbers, sums, limits),
+        result.sized(*_SIZES.intersection(out_of)),
+    ]
+
+
+def _products(conv: Convolution, numbers: Value, sums: Value, limits: Limits) -> Convolution:
+    """The sums over the channels, of each number in its own group."""
+    weights = conv.reads[-1]
+    assert isinstance(weights, Const)
+    x_slices, out_slices = numbers.slices // NUMBERS, sums.slices // NUMBERS
+    tile = Tile.choose(sums.pixels, sums.slices, x_slices, limits, conv.choice)
+    tile = replace(tile, slices=gcd(tile.slices, out_slices))
+    grid = tile.grid(ceil(sums.pixels / tile.pixels), sums.slices // tile.slices)
+    block = sums.slices if grid.slices_in_x else tile.slices
+    texels = packing.bias_texels(sums.slices) + sums.slices * x_slices * 4
+    fits = texels <= TEXTURE_WIDTH * limits.texture_size
+    texture = option_of(limits.profile.weight_textures, conv.choice) and fits
+    args = (sums.slices, block)
+    flops = conv.flops * sums.pixels * EDGE**2 // max(conv.output.pixels, 1)
+    packed = Const(winograd_weights, weights.tensors, (texels, 4), args, texture=texture)
+    defines: dict[str, Define] = {
+        "POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1, "ADJACENT": 0, "GROUP_SLICES": out_slices,
+        "STEPPED": int(limits.profile.stepped), "IN_LANES": min(conv.reads[0].channels, 4),
+        **weight_defines(packed), **tile_defines(tile.pixels, tile.slices, limits, conv.choice),
+        "IN_PIXELS": sums.pixels, "IN_SLICES": x_slices, "W_SLICES": sums.slices, "BLOCK": block,
+    }  # fmt: skip
+    products = Convolution(
+        conv.node, "conv_2d", (numbers, packed), sums, grid, defines, flops=flops,
+        choice=conv.choice, passes=x_slices + tile.pixels * tile.slices + 2, window=None,
+        tile=tile, divisions=NUMBERS,
+    )  # fmt: skip
+    sized = with_size_uniforms(products, limits, by_runs=False)
+    assert isinstance(sized, Convolution)
+    return sized
