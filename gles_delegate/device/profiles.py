@@ -50,6 +50,7 @@ class Profile:
         half_pointwise: The defaults of `pointwise` for tensors stored as float16, if others: for
             images with an even number of pixels, whose tiles are neighbors of which two are one
             load, and for other images.
+        half_windows: The default of `windows` for tensors stored as float16, if another.
         windows: Tiles of all other convolutions, which go through the window tap by tap.
         others: Tiles of transposed convolutions and products of two tensors.
         blocks: Tiles of products of single pixels, and of two tensors, whose work groups load what
@@ -106,6 +107,7 @@ class Profile:
 
     pointwise: Tiles = ((2, 2),)
     half_pointwise: Tiles = ()
+    half_windows: Tiles = ()
     windows: Tiles = ((2, 2),)
     others: Tiles = ((2, 2),)
     blocks: tuple[tuple[int, ...], ...] = ((),)
@@ -249,6 +251,8 @@ MALI_G = Profile(
     half_products=True,
     winograd=(32, 32, 32, 32, 0),
 )
+# Its load/store unit is the bottleneck, and texels of half the size leave room in its texture unit.
+VALHALL = replace(MALI_G, half_windows=((3, 2),))
 _LARGE = ((4, 2), (4, 4), (8, 2), (2, 2))
 _BASE = Profile(
     pointwise=_LARGE,
@@ -297,6 +301,7 @@ NAMED: Mapping[str, Profile] = {
     "V3D": V3D,
     "MIDGARD": MIDGARD,
     "MALI_G": MALI_G,
+    "VALHALL": VALHALL,
     "AMD": AMD,
     "NVIDIA": NVIDIA,
     "ADRENO_7XX": ADRENO_7XX,
@@ -311,7 +316,8 @@ _FAMILIES = (
     ("softpipe|SwiftShader", SOFTWARE),
     ("V3D", V3D),
     ("Mali-T", MIDGARD),
-    ("Mali|Immortalis", MALI_G),
+    (r"Immortalis|Mali-G(57|68|77|78|\d{3})", VALHALL),
+    ("Mali", MALI_G),
     # Mesa takes some 15 instructions to unpack one float16.
     *(
         (rf"(\bFD|Turnip\D*){series}", replace(profile, half_storage=False))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gles_delegate.device import profiles
@@ -15,10 +17,10 @@ DEVICES = [
     ("ARM", "Mali-T880", "MIDGARD", True),
     ("Mesa", "Mali-G52 r1 (Panfrost)", "MALI_G", True),
     ("ARM", "Mali-G76", "MALI_G", True),
-    ("Mesa", "Mali-G610 (Panfrost)", "MALI_G", True),
-    ("ARM", "Mali-G710", "MALI_G", True),
-    ("ARM", "Mali-G715-Immortalis MC11", "MALI_G", True),
-    ("ARM", "Immortalis-G720", "MALI_G", True),
+    ("Mesa", "Mali-G610 (Panfrost)", "VALHALL", True),
+    ("ARM", "Mali-G710", "VALHALL", True),
+    ("ARM", "Mali-G715-Immortalis MC11", "VALHALL", True),
+    ("ARM", "Immortalis-G720", "VALHALL", True),
     ("freedreno", "FD530", "ADRENO_6XX", False),
     ("freedreno", "FD630", "ADRENO_6XX", False),
     ("freedreno", "FD730", "ADRENO_7XX", False),
@@ -52,6 +54,7 @@ def test_a_device_has_the_profile_of_its_family(
 ) -> None:
     profile = profile_of(vendor, renderer)
     assert profile.half_storage == half
+    assert replace(profile, half_storage=True) == getattr(profiles, family) or not half
     assert profile.tiles == getattr(profiles, family).tiles
 
 

@@ -16,6 +16,7 @@ from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import make_plan
 from gles_delegate.shaders.dispatch import Grid, Value
 
 LLVMPIPE = Limits(profile=profiles.LLVMPIPE)
@@ -151,3 +152,16 @@ def test_convolutions_of_small_images_share_sums_where_the_profile_says_so(windo
     unshared = desktop.profile.shared_sums.index(False)
     assert lanes(10, desktop, unshared) == 1
     assert {lanes(10, limits) for limits in GPUS.values() if limits != desktop} == {1}
+
+
+def test_windows_have_another_tile_for_tensors_stored_as_float16() -> None:
+    limits = Limits(profile=profiles.VALHALL)
+    lowered = lower_graph(KernelCase("", "CONV_2D", 30, 8, 12, 3).graph(), limits)
+    tiles = []
+    for half in (False, True):
+        plan = make_plan(lowered, [0], limits, half)
+        (conv,) = (d for d in plan.dispatches if isinstance(d, Convolution))
+        assert conv.sizes["BLOCK"] == 2  # the same weights
+        assert conv.sizes["RUNS"] * conv.tile.pixels >= 30
+        tiles.append((conv.tile.pixels, conv.tile.slices))
+    assert tiles == [(4, 1), (3, 2)]

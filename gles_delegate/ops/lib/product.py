@@ -112,34 +112,52 @@ def _block_product(
 
 
 def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> Convolution:
-    """The convolution with the tile for tensors stored as float16: `Profile.half_pointwise`.
+    """The convolution with the tile for tensors stored as float16: `Profile.half_pointwise`, or
+    `half_windows`.
 
     Args:
         reads_half: Whether its input is stored as float16; tensors outside the plan are not.
     """
-    profile, grid = limits.profile, dispatch.grid
-    if dispatch.window or dispatch.choice or not profile.half_pointwise:
+    profile, grid, window = limits.profile, dispatch.grid, dispatch.window
+    tiles = profile.half_windows if window else profile.half_pointwise
+    if dispatch.choice or not tiles or grid.slices_in_x or grid.reduction_lanes > 1:
         return dispatch
-    if grid.slices_in_x or grid.reduction_lanes > 1:
+    output, batch = dispatch.output, dispatch.output.shape[0]
+    is_adjacent = window is None and reads_half and output.pixels % 2 == 0
+    pixels, slices = tiles[0] if is_adjacent else tiles[-1]
+    if _numbers(dispatch)["BLOCK"] % slices or output.pixels < pixels:
         return dispatch
-    output, tile = dispatch.output, dispatch.tile
-    is_adjacent = reads_half and output.pixels % 2 == 0
-    pixels, slices = profile.half_pointwise[not is_adjacent]
-    if tile.slices % slices or output.pixels < pixels:
-        return dispatch
-    tiles, rows = ceil(output.pixels / pixels), ceil(output.slices / slices)
-    tile = Tile(pixels, slices, *gpu_lanes(tiles, rows, profile))
-    changed = tile_defines(pixels, slices, limits, dispatch.choice)
-    changed["ADJACENT"] = int(is_adjacent)
+    changed: dict[str, Define] = {}
+    if window is None:
+        count = ceil(output.pixels / pixels)
+        changed["ADJACENT"] = int(is_adjacent)
+    else:
+        pixels = window.run_length(pixels)
+        count = batch * window.out_h * window.runs(pixels)
+        changed |= window.run_defines(batch, pixels, profile.by_taps)
+    rows = ceil(output.slices / slices)
+    tile = Tile(pixels, slices, *gpu_lanes(count, rows, profile))
+    changed |= tile_defines(pixels, slices, limits, dispatch.choice)
     sizes = {name: int(str(changed.get(name, size))) for name, size in dispatch.sizes.items()}
     defines = {name: value for name, value in changed.items() if name not in sizes}
     return replace(
         dispatch,
-        grid=tile.grid(tiles, rows),
+        grid=tile.grid(count, rows),
         tile=tile,
         defines={**dispatch.defines, **defines},
         sizes=sizes,
     )
+
+
+def _numbers(dispatch: Dispatch) -> dict[str, int]:
+    """Its sizes, uniforms or not."""
+    return {**{n: int(str(dispatch.defines.get(n, 0))) for n in _SIZES}, **dispatch.sizes}
+
+
+def weight_block(tile: Tile, by_runs: bool, limits: Limits, choice: int) -> int:
+    """Slices whose weights lie side by side: those of a tile, or of a larger one in float16."""
+    half = limits.profile.half_windows if by_runs and choice == 0 else ()
+    return max([tile.slices, *(slices for _, slices in half if slices % tile.slices == 0)])
 
 
 def _merged(groups: int, inputs: int, outputs: int) -> int:
@@ -175,7 +193,7 @@ def with_weights(
         by_runs: Whether an invocation computes a run of pixels that share inputs.
     """
     (x,), in_slices = dispatch.reads, dispatch.reads[0].slices * groups[1] // groups[0]
-    block = tile.block[1] if tile.depth else tile.slices
+    block = tile.block[1] if tile.depth else weight_block(tile, by_runs, node.limits, node.choice)
     slices = ceil(dispatch.output.slices / block) * block
     if dispatch.grid.slices_in_x:
         block = slices  # neighboring lanes read neighboring weights, otherwise all read the same
