@@ -85,6 +85,7 @@ class Profile:
             read often, and unpacking takes longer than loading.
         winograd: Minimum channels of input and output for which convolutions with windows of 3 x 3
             and float32 storage are computed by `ops.lib.winograd`; 0: never.
+        winograd_pixels: Minimum pixels of the output for it.
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
@@ -128,6 +129,7 @@ class Profile:
     weight_pairs: tuple[bool, ...] = (False,)
     weight_bytes: tuple[int, ...] = (8,)
     winograd: tuple[int, ...] = (0,)
+    winograd_pixels: int = 64
     weight_nibbles: bool = False
     stepped: bool = False
     occupancy: int = 4096
@@ -210,6 +212,9 @@ LLVMPIPE = Profile(
     occupancy=0,
     chained=2048,
     half_storage=False,
+    # Its programs take another 0.3 s to compile: only for SUSTAINED_SPEED.
+    winograd=(0, 64, 0),
+    winograd_pixels=400,
 )
 # V3D has one texture unit for several cores, so loads count.
 V3D = Profile(
@@ -281,18 +286,20 @@ ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
 INTEL = Profile(
-    pointwise=((2, 4), (2, 2), (4, 2)),
+    pointwise=((4, 4), (2, 4), (4, 4)),
     windows=((2, 4), (2, 2), (2, 4)),
     others=((2, 2),),
     depthwise=(4,),
     columns=6,
-    lanes=(16, 1),
+    lanes=(8, 1),
     stepped=True,
     half_weights=False,
     weight_bytes=(8, 8, 1 << 20),
     weight_nibbles=True,
     winograd=(64, 64, 0),
 )
+# Its execution units compute 16 lanes at once, not 8.
+XE2 = replace(INTEL, pointwise=((2, 4), (2, 2), (4, 2)), lanes=(16, 1))
 
 NAMED: Mapping[str, Profile] = {
     "UNKNOWN": UNKNOWN,
@@ -307,6 +314,7 @@ NAMED: Mapping[str, Profile] = {
     "ADRENO_7XX": ADRENO_7XX,
     "ADRENO_6XX": ADRENO_6XX,
     "INTEL": INTEL,
+    "XE2": XE2,
 }
 """Every profile by its name."""
 
@@ -324,6 +332,7 @@ _FAMILIES = (
         for series, profile in _ADRENO_SERIES
     ),
     *((rf"Adreno\D*{series}", profile) for series, profile in _ADRENO_SERIES),
+    (r"Intel.*\b(LNL|BMG|PTL|1[34]0V|B\d{3})\b", XE2),
     ("Intel", INTEL),
     (r"\bAMD\b|\bATI\b|Radeon", AMD),
     (r"NVIDIA|nouveau|\bNV[0-9A-F]{2,3}\b", NVIDIA),

@@ -101,7 +101,7 @@ def forms_of(limits: Limits, half: bool, tuned: bool) -> list[Form]:
     if profile.first is not None:
         others.append(profile.first)
     if any(profile.winograd):
-        others.append(replace(profile, winograd=(1,)))  # no case has many channels
+        others.append(replace(profile, winograd=(1,), winograd_pixels=1))  # the cases are small
     return [*forms, *(Form(replace(limits, profile=other)) for other in others)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from gles_delegate.device import profiles
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.check import every_form, verified
-from tests.support.force import limits_of
+from tests.support.force import force_profile, limits_of
 from tests.support.fuzz import drawn_graph, fuzz
 from tests.support.oracle import (
     assert_close,
@@ -52,6 +53,18 @@ def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
 @pytest.mark.usefixtures("floor")
 @fuzz(examples=8)
 def test_graphs_at_the_floor(choose: random.Random, context: gd.EglContext) -> None:
+    check(choose, context)
+
+
+@pytest.fixture
+def winograd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every convolution with a window of 3 x 3 goes through Winograd's transforms."""
+    force_profile(monkeypatch, replace(profiles.LLVMPIPE, winograd=(1,), winograd_pixels=1))
+
+
+@pytest.mark.usefixtures("winograd")
+@fuzz(examples=8)
+def test_graphs_by_winograd_s_algorithm(choose: random.Random, context: gd.EglContext) -> None:
     check(choose, context)
 
 

@@ -93,8 +93,7 @@ def assert_near(result: Floats, network: Network) -> None:
 def test_results_are_litert_s(
     name: str, size: tuple[int, ...], padding: str, host: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(winograd, "FEWEST_PIXELS", 1)
-    force_profile(monkeypatch, replace(NAMED[name], winograd=(1,)))
+    force_profile(monkeypatch, replace(NAMED[name], winograd=(1,), winograd_pixels=1, chained=0))
     network = Network(size).convolve(37, padding, activation="RELU")
     result, count = results(network, host=host)
     assert count == 1

@@ -155,7 +155,7 @@ def _numbers(dispatch: Dispatch) -> dict[str, int]:
 
 
 def weight_block(tile: Tile, by_runs: bool, limits: Limits, choice: int) -> int:
-    """Slices whose weights lie side by side: those of a tile, or of a larger one in float16."""
+    """Number of slices with weights side by side, enough for the tiles of both types of storage."""
     half = limits.profile.half_windows if by_runs and choice == 0 else ()
     return max([tile.slices, *(slices for _, slices in half if slices % tile.slices == 0)])
 

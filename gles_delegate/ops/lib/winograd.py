@@ -27,8 +27,6 @@ EDGE, SIDE = 4, 6
 """Rows and columns of a tile of outputs, and of the numbers that it is computed from."""
 NUMBERS = SIDE * SIDE
 POINTS = (0.0, 0.75, -0.75, 1.5, -1.5)
-FEWEST_PIXELS = 64
-"""Minimum number of output pixels: with fewer, tiles are too few for a GPU."""
 MOST_BYTES = 16 << 20
 """Limit for the numbers and sums in memory between the dispatches. Larger images are computed in
 bands, some rows of tiles at a time.
@@ -65,10 +63,10 @@ def winograd_weights(weights: Array, bias: Array | None, slices: int, block: int
     A bias becomes a bias of the sums that the last transform turns into it.
     """
     outputs, inputs = weights.shape[0], weights.shape[-1]
-    g = weight_transform()
-    transformed = np.einsum("ia,jb,oabc->ijoc", g, g, weights.astype(np.float64))
+    both = np.kron(weight_transform(), weight_transform())  # along rows and columns at once
+    taps = weights.reshape(outputs, 9, inputs).transpose(1, 0, 2).reshape(9, -1)
     wide = np.zeros((NUMBERS, ceil(outputs / 4) * 4, inputs), np.float32)
-    wide[:, :outputs] = transformed.reshape(NUMBERS, outputs, inputs)
+    wide[:, :outputs] = (both @ taps.astype(np.float64)).reshape(NUMBERS, outputs, inputs)
     biases = np.zeros(wide.shape[:2], np.float32)
     if bias is not None:
         one = np.linalg.lstsq(sum_transform(), np.ones(EDGE), rcond=None)[0]
@@ -88,7 +86,7 @@ def is_possible(conv: Convolution, limits: Limits) -> bool:
         and isinstance(weights, Const)
         and weights.pack is packing.conv_weights
         and weights.args[0] == (1, 1)
-        and conv.output.pixels >= FEWEST_PIXELS
+        and conv.output.pixels >= limits.profile.winograd_pixels
         and _line_bytes(conv) <= min(MOST_BYTES, limits.block_bytes)
     )
 
