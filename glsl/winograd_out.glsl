@@ -37,5 +37,6 @@ void main() {
   transform_sums(m);
   int pixel = (image * OUT_H + row) * OUT_W + left;
 #pragma unroll
-  for (int j = 0; j < EDGE; ++j) if (row < OUT_H && left + j < OUT_W) store(slice, pixel + j, m[j]);
+  for (int j = 0; j < EDGE; ++j)
+    if (row < OUT_H && left + j < OUT_W) store(slice, pixel + j, m[j]);
 }

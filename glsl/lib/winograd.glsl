@@ -24,7 +24,10 @@ float input_factor(int row, int i) {
 float sum_factor(int row, int i) {
   float point = i == 0 ? 0.0 : i < 3 ? P : Q;
   if (i % 2 == 0) point = -point;
-  float power = row == 0 ? 1.0 : row == 1 ? point : row == 2 ? point * point : point * point * point;
+  float power = row == 0   ? 1.0
+                : row == 1 ? point
+                : row == 2 ? point * point
+                           : point * point * point;
   return i == SIDE - 1 ? float(row / (EDGE - 1)) : power;
 }
 
