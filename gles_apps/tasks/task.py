@@ -82,6 +82,7 @@ class Task(Closing, Generic[R]):
         self.options = options
         self.assets = Assets(base)
         self._networks: list[PictureNetwork] = []
+        self._stream: Stream | None = None
         self._last_timestamp: int | None = None
         self._lease = lease_place(base)
         self._place = self._lease.place
@@ -150,6 +151,17 @@ class Task(Closing, Generic[R]):
                 raise ValueError(NOT_RUNNING) from None
             raise
 
+    def _start_stream(self, *, newest_only: bool) -> None:
+        """Start the thread of a stream, which ends with the task."""
+        with on_error(self.close):
+            if self._place.is_apps:
+                raise ValueError(
+                    "expected BaseOptions.context None or an EglContext for a stream, found the "
+                    "app's context: its thread must make the calls"
+                )
+            self._stream = Stream(newest_only=newest_only)
+            self._lease.own(self._stream.end)
+
     def _advance(self, timestamp_ms: int) -> None:
         """Accept the time of a frame."""
         if not abs(timestamp_ms) < MOST_MS:
@@ -159,11 +171,14 @@ class Task(Closing, Generic[R]):
         self._last_timestamp = timestamp_ms
 
     def close(self) -> None:
-        """Free the networks. A second call does nothing, on any thread.
+        """Free the networks, after the items and callbacks of a stream. A second call does nothing,
+        on any thread.
 
         Raises:
             WrongThreadError, WrongContextError: See `GpuDelegate`; it stays open.
         """
+        if self._stream is not None:
+            self._stream.close()
         self._lease.close()
 
 
@@ -180,17 +195,9 @@ class VisionTask(Task[R]):
 
     def __init__(self, options: Any) -> None:
         validate_running_mode(options.running_mode, options.result_callback)
-        self._stream: Stream | None = None
         super().__init__(options)
         if options.running_mode == VisionTaskRunningMode.LIVE_STREAM:
-            with on_error(self.close):
-                if self._place.is_apps:
-                    raise ValueError(
-                        "expected BaseOptions.context None or an EglContext for a live stream, "
-                        "found the app's context: its thread must make the calls"
-                    )
-                self._stream = Stream(newest_only=True)
-                self._lease.own(self._stream.end)
+            self._start_stream(newest_only=True)
 
     @property
     def is_stream(self) -> bool:
@@ -317,15 +324,6 @@ class VisionTask(Task[R]):
             return self._process(image, seen_region(image.size, options), timestamp_ms)
 
         return self._run(process)
-
-    def close(self) -> None:
-        """Free the networks, after the frames and callbacks of a live stream.
-
-        A second call does nothing.
-        """
-        if self._stream is not None:
-            self._stream.close()
-        super().close()
 
 
 def seen_region(picture: Size, options: ImageProcessingOptions | None) -> Region:

@@ -551,7 +551,7 @@ def test_the_apps_context_stays_on_its_thread(app: moderngl.Context) -> None:
         thread.start()
         thread.join()
         assert isinstance(errors[0], gd.WrongThreadError)
-    with pytest.raises(ValueError, match="for a live stream, found the app's"):
+    with pytest.raises(ValueError, match="for a stream, found the app's"):
         vision.ImageSegmenter(
             options(context=app, running_mode=MODES.LIVE_STREAM, result_callback=print)
         )

@@ -13,10 +13,9 @@ import numpy as np
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import AudioData, ClassificationResult
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.stream import Stream
 from gles_apps.tasks.task import NOT_RUNNING, Task
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, on_error
+from gles_delegate.extension import Array
 
 AudioClassifierResult = ClassificationResult
 
@@ -72,17 +71,12 @@ class AudioClassifier(Task[list[ClassificationResult]]):
                 else "The audio task is in audio clips mode, a user-defined result callback "
                 "should not be provided."
             )
-        self._stream: Stream | None = None
         self._lock = threading.Lock()
         self._rest: Array = np.empty(0, np.float32)
         self._rest_time = 0
         super().__init__(options)
         if is_stream:
-            with on_error(self.close):
-                if self._place.is_apps:
-                    raise ValueError("expected no app's context for a stream, found one")
-                self._stream = Stream(newest_only=False)
-                self._lease.own(self._stream.end)
+            self._start_stream(newest_only=False)
 
     @classmethod
     def _default_options(cls, base: BaseOptions) -> AudioClassifierOptions:
@@ -185,12 +179,6 @@ class AudioClassifier(Task[list[ClassificationResult]]):
                 f"Task is not initialized with the audio {names[mode]} mode. Current running mode:"
                 f"audio {names[self.options.running_mode]} mode"
             )
-
-    def close(self) -> None:
-        """Free the network, after the windows of a stream; a second call does nothing."""
-        if self._stream is not None:
-            self._stream.close()
-        super().close()
 
 
 REACH = 5.0
