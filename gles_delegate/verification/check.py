@@ -12,6 +12,7 @@ from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.reader import read_model
+from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.resizing import SHARED, numbers_of
@@ -97,12 +98,14 @@ def forms_of(limits: Limits, half: bool, tuned: bool) -> list[Form]:
     """The forms of delegates that may store float16, and that may tune themselves."""
     choices, halves = range(limits.profile.choices if tuned else 1), (False, True)[: 1 + half]
     forms = [Form(limits, half, choice) for half in halves for choice in choices]
-    profile, others = limits.profile, []
+    profile = limits.profile
     if profile.first is not None:
-        others.append(profile.first)
-    if any(profile.winograd):
-        others.append(replace(profile, winograd=(1,), winograd_pixels=1))  # the cases are small
-    return [*forms, *(Form(replace(limits, profile=other)) for other in others)]
+        forms.append(Form(replace(limits, profile=profile.first)))
+    # The cases are small: those that may go through Winograd's transforms do.
+    everywhere = replace(profile, winograd=(1,), winograd_pixels=1)
+    users = [choice for choice in choices if option_of(profile.winograd, choice)]
+    forms += [Form(replace(limits, profile=everywhere), choice=choice) for choice in users[:1]]
+    return forms
 
 
 def verified(
