@@ -177,6 +177,11 @@ class GpuDelegateOptions:
         least, fast = InferencePriority.MIN_MEMORY_USAGE, InferencePriority.MIN_LATENCY
         return self.priorities.index(least) < self.priorities.index(fast)
 
+    @property
+    def winograd_allowed(self) -> bool:
+        """Whether convolutions may take more memory, and larger errors, to be faster."""
+        return self.winograd and self.precision_loss_allowed is not False and not self.saves_memory
+
 
 _PRIORITIES = ("inference_priority1", "inference_priority2", "inference_priority3")
 _DEFAULT_PRIORITIES = tuple(getattr(GpuDelegateOptions, name) for name in _PRIORITIES)

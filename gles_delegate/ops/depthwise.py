@@ -71,7 +71,9 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     weights: Operand
     tensors = constant_weights(node, (1, 2))
     if tensors:
-        weights = packed_constants(node, packing.depthwise_weights, tensors, texels)
+        weights = packed_constants(
+            node.limits, node.choice, packing.depthwise_weights, tensors, texels
+        )
     else:
         layout = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = packed(node, node.input(1), 2, output.slices, texels, layout)

@@ -178,7 +178,7 @@ def _limits(limits: Limits, options: GpuDelegateOptions) -> Limits:
     profile = limits.profile
     if options.saves_memory:
         profile = profile.with_small_weights
-    if options.saves_memory or options.precision_loss_allowed is False or not options.winograd:
+    if not options.winograd_allowed:
         profile = profile.without_winograd
     return replace(limits, profile=profile)
 

@@ -220,6 +220,7 @@ class Session:
         """Wait for the last run, and read one of `outputs` into `array`."""
         if self._gpu.driver.moves_mapped:
             self._copy_output(_NO_TURN, index)
+            self._gpu.gl.check("glCopyBufferSubData")
             self.read_staged(_NO_TURN, index, array)
         else:
             self._buffers.download(self._plan.outputs[index], array)

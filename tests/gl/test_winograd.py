@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 from numpy.typing import NDArray
 
 import gles_delegate as gd
@@ -21,7 +22,6 @@ from tests.support.oracle import assert_sane, in_litert, in_ours, run, run_liter
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
-pytest.importorskip("ai_edge_litert")
 pytestmark = pytest.mark.usefixtures("gl")
 
 NAMES = [name for name, profile in NAMED.items() if any(profile.winograd)]
@@ -165,8 +165,6 @@ def test_other_sizes_and_more_images() -> None:
 
 
 def _in_litert(content: bytes, picture: Floats) -> Floats:
-    from ai_edge_litert.interpreter import Interpreter
-
     interpreter = Interpreter(model_content=content)
     interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], picture.shape)
     interpreter.allocate_tensors()

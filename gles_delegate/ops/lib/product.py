@@ -122,10 +122,10 @@ def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> C
     tiles = profile.half_windows if window else profile.half_pointwise
     if dispatch.choice or not tiles or grid.slices_in_x or grid.reduction_lanes > 1:
         return dispatch
-    output, batch = dispatch.output, dispatch.output.shape[0]
+    output = dispatch.output
     is_adjacent = window is None and reads_half and output.pixels % 2 == 0
     pixels, slices = tiles[0] if is_adjacent else tiles[-1]
-    if _numbers(dispatch)["BLOCK"] % slices or output.pixels < pixels:
+    if int(str(dispatch.numbers["BLOCK"])) % slices or output.pixels < pixels:
         return dispatch
     changed: dict[str, Define] = {}
     if window is None:
@@ -133,6 +133,7 @@ def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> C
         changed["ADJACENT"] = int(is_adjacent)
     else:
         pixels = window.run_length(pixels)
+        batch = output.shape[0]
         count = batch * window.out_h * window.runs(pixels)
         changed |= window.run_defines(batch, pixels, profile.by_taps)
     rows = ceil(output.slices / slices)
@@ -147,11 +148,6 @@ def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> C
         defines={**dispatch.defines, **defines},
         sizes=sizes,
     )
-
-
-def _numbers(dispatch: Dispatch) -> dict[str, int]:
-    """Its sizes, uniforms or not."""
-    return {**{n: int(str(dispatch.defines.get(n, 0))) for n in _SIZES}, **dispatch.sizes}
 
 
 def weight_block(tile: Tile, by_runs: bool, limits: Limits, choice: int) -> int:
@@ -198,18 +194,32 @@ def with_weights(
     if dispatch.grid.slices_in_x:
         block = slices  # neighboring lanes read neighboring weights, otherwise all read the same
     weights, steps = _weights(node, inputs, groups, in_slices, slices, block)
+    dispatch = replace(dispatch, reads=(x, weights))
+    sizes = (in_slices, slices, block)
+    return [*steps, with_product_defines(dispatch, tile, sizes, node.limits, by_runs)]
+
+
+def with_product_defines(
+    dispatch: Dispatch, tile: Tile, sizes: tuple[int, int, int], limits: Limits, by_runs: bool
+) -> Dispatch:
+    """Add the defines of glsl/lib/product.glsl to a dispatch that reads X and W.
+
+    Args:
+        sizes: Input slices, slices of W, and those whose weights lie side by side.
+    """
+    x, weights = dispatch.reads
+    in_slices, slices, block = sizes
     defines: dict[str, Define] = {
         **dispatch.defines,
         "IN_LANES": min(x.channels, 4),
         **weight_defines(weights),
-        **tile_defines(tile.pixels, tile.slices, node.limits, node.choice),
+        **tile_defines(tile.pixels, tile.slices, limits, dispatch.choice),
         "IN_PIXELS": x.pixels,
         "IN_SLICES": in_slices,
         "W_SLICES": slices,
         "BLOCK": block,
     }
-    dispatch = replace(dispatch, reads=(x, weights), defines=defines)
-    return [*steps, with_size_uniforms(dispatch, node.limits, by_runs)]
+    return with_size_uniforms(replace(dispatch, defines=defines), limits, by_runs)
 
 
 def tile_defines(pixels: int, slices: int, limits: Limits, choice: int) -> dict[str, Define]:
@@ -253,7 +263,9 @@ def _weights(
     tensors = constant_weights(node, inputs)
     if tensors:
         args = (groups, slices, block)
-        return packed_constants(node, packing.conv_weights, tensors, texels, args), []
+        return packed_constants(
+            node.limits, node.choice, packing.conv_weights, tensors, texels, args
+        ), []
     if groups[1] > 1:
         raise Unsupported("grouped convolution with weights computed at run time")
     outputs, depth = shape[0], 4 * in_slices

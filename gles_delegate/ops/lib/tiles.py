@@ -11,7 +11,7 @@ from typing import TypeVar
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import Profile, Tiles, TileSearch
 from gles_delegate.ops.lib.grid import WORK_GROUP
-from gles_delegate.ops.lib.window import Window
+from gles_delegate.ops.lib.window import Window, even_part
 from gles_delegate.shaders.dispatch import Define, Grid, Operand
 
 DISPATCH = 30000
@@ -97,7 +97,7 @@ class Tile:
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(max(min(pixels, p), 1), 1, 1, 64, True)
         if not profile.searches:
-            s = ceil(slices / ceil(slices / s))
+            s = even_part(slices, s)
             return cls(p, s, *gpu_lanes(ceil(pixels / p), ceil(slices / s), profile))
         search = profile.searches[choice]
 
@@ -121,7 +121,7 @@ class Tile:
             return cls(length, 1, 1, 64, True)
         if not profile.searches:
             runs = batch * window.out_h * window.runs(length)
-            s = ceil(slices / ceil(slices / s))
+            s = even_part(slices, s)
             return cls(length, s, *gpu_lanes(runs, ceil(slices / s), profile))
         search, lanes, width = profile.searches[choice], min(x.channels, 4), window.kernel_w
 

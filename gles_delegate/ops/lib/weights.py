@@ -18,15 +18,16 @@ from gles_delegate.shaders.dispatch import TEXTURE_WIDTH, Const, Define, Dispatc
 
 
 def packed_constants(
-    node: NodeView,
+    limits: Limits,
+    choice: int,
     pack: Callable[..., Array],
-    tensors: tuple[int, int],
+    tensors: tuple[int, ...],
     texels: int,
     args: tuple[Define, ...] = (),
 ) -> Const:
     """Weights and biases that are packed while planning; see `Const`."""
-    fits = texels <= TEXTURE_WIDTH * node.limits.texture_size
-    texture = option_of(node.limits.profile.weight_textures, node.choice) and fits
+    fits = texels <= TEXTURE_WIDTH * limits.texture_size
+    texture = option_of(limits.profile.weight_textures, choice) and fits
     return Const(pack, tensors, (texels, 4), args, texture=texture)
 
 

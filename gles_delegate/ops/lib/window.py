@@ -118,7 +118,7 @@ class Window:
         if self.stride_w > 1 and self.dilation_w > 1:
             return 1  # neighbors share no inputs
         width = ceil(self.out_w / self._step) or 1
-        return ceil(width / ceil(width / most))
+        return even_part(width, most)
 
     def runs(self, pixels: int) -> int:
         """Runs of that many pixels in a row."""
@@ -146,6 +146,11 @@ class Window:
             "COLUMNS": 1 if by_taps else self.columns(pixels),
             "BY_TAPS": int(by_taps),
         }
+
+
+def even_part(total: int, most: int) -> int:
+    """The size of parts, `most` or a little less, into which a total divides evenly."""
+    return ceil(total / ceil(total / most))
 
 
 def span(

@@ -18,10 +18,11 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.product import Convolution, tile_defines, with_size_uniforms
-from gles_delegate.ops.lib.tiles import Tile, option_of
-from gles_delegate.ops.lib.weights import weight_defines
-from gles_delegate.shaders.dispatch import TEXTURE_WIDTH, Const, Define, Dispatch, Value
+from gles_delegate.ops.lib.product import Convolution, with_product_defines
+from gles_delegate.ops.lib.tiles import Tile
+from gles_delegate.ops.lib.weights import packed_constants
+from gles_delegate.ops.lib.window import even_part
+from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Value
 
 EDGE, SIDE = 4, 6
 """Rows and columns of a tile of outputs, and of the numbers that it is computed from."""
@@ -104,7 +105,7 @@ def winograd(conv: Convolution, limits: Limits) -> list[Dispatch]:
     assert window is not None
     lines = conv.output.shape[0] * ceil(window.out_h / EDGE)
     most = min(MOST_BYTES, limits.block_bytes) // _line_bytes(conv)
-    count = ceil(lines / ceil(lines / most)) if lines else 1
+    count = even_part(lines, most)
     return [
         dispatch
         for first in range(0, lines, count)
@@ -155,7 +156,7 @@ def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits)
     ]
 
 
-def _products(conv: Convolution, numbers: Value, sums: Value, limits: Limits) -> Convolution:
+def _products(conv: Convolution, numbers: Value, sums: Value, limits: Limits) -> Dispatch:
     """The sums over the channels, of each number in its own group."""
     weights = conv.reads[-1]
     assert isinstance(weights, Const)
@@ -165,22 +166,21 @@ def _products(conv: Convolution, numbers: Value, sums: Value, limits: Limits) ->
     grid = tile.grid(ceil(sums.pixels / tile.pixels), sums.slices // tile.slices)
     block = sums.slices if grid.slices_in_x else tile.slices
     texels = packing.bias_texels(sums.slices) + sums.slices * x_slices * 4
-    fits = texels <= TEXTURE_WIDTH * limits.texture_size
-    texture = option_of(limits.profile.weight_textures, conv.choice) and fits
     args = (sums.slices, block)
-    flops = conv.flops * sums.pixels * EDGE**2 // max(conv.output.pixels, 1)
-    packed = Const(winograd_weights, weights.tensors, (texels, 4), args, texture=texture)
+    packed = packed_constants(limits, conv.choice, winograd_weights, weights.tensors, texels, args)
+    flops = conv.flops * sums.pixels * EDGE**2 // conv.output.pixels
     defines: dict[str, Define] = {
-        "POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1, "ADJACENT": 0, "GROUP_SLICES": out_slices,
-        "STEPPED": int(limits.profile.stepped), "IN_LANES": min(conv.reads[0].channels, 4),
-        **weight_defines(packed), **tile_defines(tile.pixels, tile.slices, limits, conv.choice),
-        "IN_PIXELS": sums.pixels, "IN_SLICES": x_slices, "W_SLICES": sums.slices, "BLOCK": block,
-    }  # fmt: skip
+        "POINTWISE": 1,
+        "KERNEL_H": 1,
+        "KERNEL_W": 1,
+        "GROUP_SLICES": out_slices,
+        "ADJACENT": 0,
+        "STEPPED": int(limits.profile.stepped),
+    }
     products = Convolution(
         conv.node, "conv_2d", (numbers, packed), sums, grid, defines, flops=flops,
         choice=conv.choice, passes=x_slices + tile.pixels * tile.slices + 2, window=None,
         tile=tile, divisions=NUMBERS,
     )  # fmt: skip
-    sized = with_size_uniforms(products, limits, by_runs=False)
-    assert isinstance(sized, Convolution)
-    return sized
+    sizes = (x_slices, sums.slices, block)
+    return with_product_defines(products, tile, sizes, limits, by_runs=False)
