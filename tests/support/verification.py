@@ -112,6 +112,12 @@ def others() -> Iterator[VerificationCase]:
     content = complete(beside, [z])
     name = "CONCATENATION of what is copied and what is computed in its place"
     yield _verification(content, beside.feeds, run_litert(content, beside.feeds), name=name)
+    conv = Sketch(np.random.default_rng(0))
+    weights, bias = conv.constant(conv.normal((7, 3, 3, 6))), conv.constant(conv.normal((7,)))
+    options = dict(padding=0, stride_h=1, stride_w=1, fused_activation_function=1)
+    y = conv.op("CONV_2D", [conv.feed((2, 9, 14, 6)), weights, bias], **options)
+    content, name = complete(conv, [y]), "CONV_2D of 3 x 3 with a stride of 1"
+    yield _verification(content, conv.feeds, run_litert(content, conv.feeds), name=name)
     net, long = Net((2, 3, 5, 37)), Sketch(np.random.default_rng(0))
     x = long.feed(values=np.resize(long.normal((13,)), (1, 16391)))
     made = [(net, as_torch(net)), (long, long.op("SOFTMAX", [x], beta=1.0))]
@@ -246,7 +252,7 @@ def _dispatches(graph: Graph, limits: Limits, half: bool) -> Iterator[Dispatch]:
     for form in forms_of(limits, half, tuned=True):
         choices = dict.fromkeys(nodes, form.choice)
         lowered = lowerings.lower({}, choices=choices, values=values)
-        yield from make_plan(lowered, lowered.steps, limits, form.half).dispatches
+        yield from make_plan(lowered, lowered.steps, form.limits, form.half).dispatches
 
 
 def _of_dispatch(d: Dispatch) -> Iterator[Hashable]:
