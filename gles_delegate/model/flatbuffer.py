@@ -8,6 +8,7 @@ Format: flatbuffers.dev/internals.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from struct import Struct
 from typing import Any, TypeAlias
 
@@ -53,7 +54,7 @@ class FlatTable:
     budget: _Budget = field(repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        vtable, vtable_size, table_size = self._vtable()
+        vtable, vtable_size, table_size = self._vtable
         _require(self.data, vtable, vtable_size, "vtable")
         if vtable_size < 4 or vtable_size % 2 or table_size < 4:
             raise ModelError(
@@ -113,14 +114,16 @@ class FlatTable:
         start, _ = self._vector(slot, 1)
         return start or None
 
+    @cached_property
     def _vtable(self) -> tuple[int, int, int]:
+        """Its position, its size, and the table's."""
         vtable = self.position - _scalar(self.data, self.position, "int32")
         _require(self.data, vtable, 4, "vtable")
-        sizes = (_scalar(self.data, position, "uint16") for position in (vtable, vtable + 2))
-        return vtable, *sizes
+        size, table_size = (_scalar(self.data, at, "uint16") for at in (vtable, vtable + 2))
+        return vtable, size, table_size
 
     def _field(self, slot: int, width: int) -> int | None:
-        vtable, vtable_size, table_size = self._vtable()
+        vtable, vtable_size, table_size = self._vtable
         entry = 4 + 2 * slot
         if entry + 2 > vtable_size:
             return None
