@@ -79,18 +79,22 @@ void main() {
   int element = OFFSET + q * REGION_CHANNELS + channel;
   int in_pixel = DIVIDED(element, IN_CHANNELS), in_channel = element - in_pixel * IN_CHANNELS;
   for (int lane = 0; lane < 4; ++lane) {
-    if (channel + lane < REGION_CHANNELS && element + lane < IN_ELEMENTS)
-      v[lane] = LOAD_CHANNEL(X, in_channel, in_pixel, IN_PIXELS);
+    bool inside = channel + lane < REGION_CHANNELS && element + lane < IN_ELEMENTS;
+    int texel = inside ? texel_of(in_channel, in_pixel, IN_PIXELS) : 0;
+    OUT_VEC loaded = OUT_VEC(LOAD_LANE(X, texel, in_channel % 4));
+    v[lane] = inside ? loaded.x : v[lane];
     bool last = in_channel == IN_CHANNELS - 1;
     in_pixel = last ? in_pixel + 1 : in_pixel;
     in_channel = last ? 0 : in_channel + 1;
   }
 #else
   for (int lane = 0; lane < 4; ++lane) {
-    if (channel + lane >= 0 && channel + lane < REGION_CHANNELS) {
-      int element = source(q * REGION_CHANNELS + channel + lane);
-      if (element >= 0) v[lane] = LOAD_ELEMENT(X, element, IN_CHANNELS, IN_PIXELS);
-    }
+    bool inside = channel + lane >= 0 && channel + lane < REGION_CHANNELS;
+    int element = inside ? source(q * REGION_CHANNELS + channel + lane) : -1;
+    int at = max(element, 0), in_pixel = DIVIDED(at, IN_CHANNELS);
+    int in_channel = at - in_pixel * IN_CHANNELS;
+    OUT_VEC loaded = OUT_VEC(LOAD_CHANNEL(X, in_channel, in_pixel, IN_PIXELS));
+    v[lane] = element >= 0 ? loaded.x : v[lane];
   }
 #endif
   v = EPILOGUE(v, slice, pixel);

@@ -14,6 +14,7 @@
 #define FIRST_LINE 0  // the first row of tiles that the numbers are for
 #define PAD_H 1  // padding above X
 #define PAD_W 1  // padding to its left
+#define STEPPED 0  // 1: columns are kept in registers
 #endif
 #include "lib/tensor.glsl"
 #include "lib/winograd.glsl"
@@ -28,9 +29,14 @@ void main() {
   int line = row_of_tiles + FIRST_LINE, image = QUOTIENT(line, TILES_H);
   int top = (line - image * TILES_H) * EDGE - PAD_H;
   int plane = (slice * BATCH + image) * IN_H;
+#if STEPPED
   int column[SIDE];
 #pragma unroll
   for (int j = 0; j < SIDE; ++j) column[j] = uint(left + j) < uint(IN_W) ? left + j : OUTSIDE;
+#define PIXEL(row, j) max(row + column[j], OUTSIDE)
+#else
+#define PIXEL(row, j) (uint(left + (j)) < uint(IN_W) ? row + left + (j) : OUTSIDE)
+#endif
   vec4 v[SIDE];
 #pragma unroll
   for (int j = 0; j < SIDE; ++j) v[j] = vec4(0.0);
@@ -38,7 +44,7 @@ void main() {
     float factor = input_factor(part, i);
     int row = uint(top + i) < uint(IN_H) ? (plane + top + i) * IN_W : OUTSIDE;
 #pragma unroll
-    for (int j = 0; j < SIDE; ++j) v[j] += factor * LOAD_OR_ZERO(X, max(row + column[j], OUTSIDE));
+    for (int j = 0; j < SIDE; ++j) v[j] += factor * LOAD_OR_ZERO(X, PIXEL(row, j));
   }
   transform_inputs(v);
 #pragma unroll

@@ -138,7 +138,7 @@ def top_and_code(
     uniforms = set(dispatch.uniforms)
     if with_sizes:
         uniforms |= {(size, 0) for size in (*dispatch.sizes, "OUT_CHANNELS", "OUT_PIXELS")}
-    with_quotients = bool(dispatch.uniforms) and dispatch.most_texels < QUOTIENT_TEXELS
+    with_quotients = dispatch.most_texels < QUOTIENT_TEXELS
     defines = {
         **common, "SIZE_UNIFORMS": int(with_sizes), "FLOAT_QUOTIENTS": int(with_quotients),
     }  # fmt: skip
@@ -170,6 +170,7 @@ def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:
         for i, operand in enumerate(dispatch.operands)
         for key, value in TYPES[operand.kind].items()
     }
+    defines["HALF_READS"] = int(any(operand.kind == "half" for operand in dispatch.operands))
     defines |= {"OUT_VEC": types["VEC"], "OUT_ELEMENT": types["ELEMENT"]}
     if image_writes:
         defines |= {"OUT_FORMAT": types["FORMAT"], "OUT_IMAGE": types["IMAGE"]}

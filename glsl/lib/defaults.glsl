@@ -31,6 +31,7 @@
 #define ELEMENT3 vec4
 #define VEC4 vec4
 #define ELEMENT4 vec4
+#define HALF_READS 0  // 1: some are stored as float16
 #define IMAGE_READS 0  // 1: inputs are buffer textures of these formats; 0: storage blocks
 #undef FORMAT0
 #undef IMAGE0

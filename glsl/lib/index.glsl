@@ -20,7 +20,7 @@ int texel_of(int channel, int pixel, int pixels) { return channel / 4 * pixels +
 
 // A channel of a pixel of the input `name`, which has `pixels` pixels.
 #define LOAD_CHANNEL(name, channel, pixel, pixels) \
-  LOAD(name, texel_of(channel, pixel, pixels))[(channel) % 4]
+  LOAD_LANE(name, texel_of(channel, pixel, pixels), (channel) % 4)
 
 // An element of the input `name`, which has `channels` channels and `pixels` pixels.
 #define LOAD_ELEMENT(name, element, channels, pixels) \

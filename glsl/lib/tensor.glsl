@@ -38,6 +38,13 @@
 #define LOAD_OR_ZERO(name, index) choose(vec4(0.0), LOAD(name, max(index, 0)), bvec4((index) >= 0))
 #endif
 
+// One lane of a texel: of a storage block, only its word is read.
+#if CHAINED || IMAGE_READS || HALF_READS
+#define LOAD_LANE(name, index, lane) LOAD(name, index)[lane]
+#else
+#define LOAD_LANE(name, index, lane) name[index][lane]
+#endif
+
 #define LARGEST_OF_4(load, name, index, row) \
   max(max(load(name, index), load(name, (index) + 1)), \
       max(load(name, (index) + (row)), load(name, (index) + (row) + 1)))

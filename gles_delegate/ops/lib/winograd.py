@@ -132,6 +132,7 @@ def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits)
         "IN_SLICES": x.slices,
         "PAD_H": window.pad_h,
         "PAD_W": window.pad_w,
+        "STEPPED": int(limits.profile.stepped),
     }
     out_of = {**common, "ROWS": SIDE, "IN_PIXELS": tiles}
     out_of |= {"OUT_H": window.out_h, "OUT_W": window.out_w}
