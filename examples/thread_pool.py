@@ -32,11 +32,7 @@ class Doubler:
     """One network, shared by all threads."""
 
     def __init__(self) -> None:
-        # The delegate makes its GL calls on a dedicated thread, so any thread may call it.
-        self._delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
-        self._interpreter = gd.Interpreter(
-            model_path=MODEL, experimental_delegates=[self._delegate]
-        )
+        self._interpreter = gd.Interpreter(model_path=MODEL)
 
     def __call__(self, picture: Image.Image) -> Image.Image:
         """The picture at twice its size."""
@@ -48,7 +44,7 @@ class Doubler:
         return self._interpreter.run({"image": tile})["image_x2"]
 
     def close(self) -> None:
-        self._delegate.close()
+        self._interpreter.close()
 
 
 @ending_in_a_sentence()

@@ -78,8 +78,8 @@ class GpuDelegateOptions:
             comes before MIN_LATENCY. float16 storage does without it, too.
         software_vector_bits: Vector width of that rasterizer, for the whole process: 128, 256 or
             512. None: Mesa's default, at most 256. If the processor's vectors are shorter, the
-            default stays and a warning is logged. Set it before the process first uses EGL. With 512,
-            Mesa 25 may crash as the process draws.
+            default stays and a warning is logged. Set it before the process first uses EGL. With
+            512, Mesa 25 may crash as the process draws.
 
     Raises:
         TypeError: A value has the wrong type.

@@ -42,6 +42,7 @@ class GpuContext:
         pin_workers: On llvmpipe, pin each of its threads to a processor, unless the context is
             adopted.
         variables: The driver's environment variables for a new context; see `gl.mesa`.
+        any_thread: Any thread may use a private context, one at a time.
 
     Attributes:
         gl: The functions of the context.
@@ -56,8 +57,9 @@ class GpuContext:
         device_index: int | None = None,
         pin_workers: bool = True,
         variables: Mapping[str, str] | None = None,
+        any_thread: bool = False,
     ) -> None:
-        self._thread = get_ident()
+        self._thread = None if any_thread else get_ident()
         self._pid = os.getpid()
         self.is_private = context is None
         self.destroy: Callable[[EglContext], None] = EglContext.release
@@ -128,7 +130,7 @@ class GpuContext:
             ContextLostError: The driver has reset it, or it was destroyed.
         """
         self.refuse_fork()
-        if get_ident() != self._thread:
+        if self._thread not in (None, get_ident()):
             shared = ' and, as its context, EglContext(share="current")' if self._adopted else ""
             raise WrongThreadError(
                 f"the delegate is bound to the thread {self._thread} (modify_graph_with_delegate "

@@ -10,7 +10,7 @@ import warnings
 from _queue import Empty, SimpleQueue  # not gevent's, whose getters are greenlets
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
@@ -26,7 +26,7 @@ from gles_delegate.errors import (
 )
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.libegl import MAKE_ANOTHER, DestroyedError, release_thread
-from gles_delegate.threads import Awaited, Lock, Thread, get_ident
+from gles_delegate.threads import Awaited, Lock, RLock, Thread, get_ident
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -60,11 +60,13 @@ class NotPickled:
 class GlThread(NotPickled):
     """Calls functions on the thread of a context, which `make` creates there, with it current.
 
-    The thread is the caller's, or an `own` one, which any thread may call.
+    The thread is the caller's, or an `own` one, which any thread may call. If the context is for
+    `any_thread`, callers take turns with it instead.
     """
 
-    def __init__(self, make: Callable[[], GpuContext], own: bool) -> None:
+    def __init__(self, make: Callable[[], GpuContext], own: bool, any_thread: bool = False) -> None:
         self._worker = _Worker() if own else None
+        self._turn: AbstractContextManager[object] = RLock() if any_thread else nullcontext()
         self.is_closed = False
         self._in_callback: int | None = None
         if not own:
@@ -73,7 +75,7 @@ class GlThread(NotPickled):
         with on_error(partial(self._undo, made)):
             self._call(lambda: made.append(make()))
             (self.gpu,) = made
-            self._held = _Held(self.gpu, self._worker)
+            self._held = _Held(self.gpu, self._worker, None if any_thread else get_ident())
             self._unclosed = finalize(self, self._held.abandon)
             self._unclosed.atexit = False  # the end of the process frees everything
 
@@ -93,7 +95,7 @@ class GlThread(NotPickled):
     @property
     def may_call(self) -> bool:
         """Whether `run` accepts calls from this thread."""
-        own = self._worker is not None or self._held.thread == get_ident()
+        own = self._worker is not None or self._held.thread in (None, get_ident())
         return own and not self.is_closed and self._in_callback != get_ident()
 
     def run(self, function: Callable[[], T]) -> T:
@@ -117,7 +119,7 @@ class GlThread(NotPickled):
         """Raise what `run` would raise before its call, without waiting for its own thread."""
         guarded = self._guarded(lambda: None)
         if self._worker is None:
-            guarded()
+            self._call(guarded)
 
     @property
     def is_own(self) -> bool:
@@ -239,7 +241,10 @@ class GlThread(NotPickled):
             )
 
     def _call(self, function: Callable[[], T]) -> T:
-        return function() if self._worker is None else self._worker.call(function)
+        if self._worker is not None:
+            return self._worker.call(function)
+        with self._turn:
+            return function()
 
     def _stop(self) -> None:
         if self._worker is not None:
@@ -252,8 +257,8 @@ class _Held:
 
     gpu: GpuContext
     worker: _Worker | None
+    thread: int | None  # None: any
     objects: set[Releasable] = field(default_factory=set)
-    thread: int = field(default_factory=get_ident)
     warns: bool = True
 
     def abandon(self) -> None:
@@ -280,20 +285,23 @@ class _Held:
         self.gpu.release()
 
 
-_left: list[tuple[int, Callable[[], None]]] = []
-"""Releases of what was never closed; the next call on their thread makes them."""
+_left: list[tuple[int | None, Callable[[], None]]] = []
+"""Releases of what was never closed; the next call on their thread, or on any, makes them."""
 
 
 def _release_left() -> None:
     here = get_ident() if _left else 0
-    for left in [left for left in _left if left[0] == here]:
+    for left in [left for left in _left if left[0] in (None, here)]:
+        try:
+            _left.remove(left)
+        except ValueError:  # another thread makes it
+            continue
         try:
             left[1]()
         except ContextError:  # an adopted context that is not current, or a fork
-            continue
+            _left.append(left)
         except DelegateError as error:
             log.warning("a delegate that was not closed could not be freed: %s", error)
-        _left.remove(left)
 
 
 class _Worker:

@@ -72,6 +72,9 @@ class GpuDelegate(NotPickled, Closing):
         True
     """
 
+    _any_thread = False
+    """Whether callers on any thread take turns with the context, which is its own."""
+
     def __init__(
         self,
         options: GpuDelegateOptions | None = None,
@@ -166,8 +169,10 @@ class GpuDelegate(NotPickled, Closing):
                     options.device_index,
                     options.pin_software_threads,
                     _driver_settings(options) if self._context is None else {},
+                    self._any_thread,
                 ),
                 options.own_thread,
+                self._any_thread,
             )
         progress = self._thread.callback(self._progress) if self._progress else None
         try:

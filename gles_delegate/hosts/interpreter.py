@@ -35,6 +35,12 @@ Host: TypeAlias = StandAlone | LiteRtHost
 """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
 
 
+class _OwnDelegate(GpuDelegate):
+    """An interpreter's own, whose context nobody else sees: any thread may call it, as LiteRT's."""
+
+    _any_thread = True
+
+
 class Interpreter(NotPickled, Closing):
     """Runs a .tflite model on the GPU, with the methods of `ai_edge_litert.interpreter`.
 
@@ -44,8 +50,9 @@ class Interpreter(NotPickled, Closing):
     Args:
         model_path: A .tflite file; or a bundle of models, such as MediaPipe's .task files.
         model_content: The bytes of one. Give either this or `model_path`.
-        experimental_delegates: One `GpuDelegate`. If omitted, the interpreter makes its own, and
-            closes it in `close`.
+        experimental_delegates: One `GpuDelegate`, whose rules of thread and context then hold. If
+            omitted, the interpreter makes its own, and closes it in `close`. Any thread may then
+            call the interpreter, as LiteRT's; calls wait for each other.
         num_threads: Threads of LiteRT's CPU kernels.
         experimental_op_resolver_type: The set of LiteRT's CPU kernels to use, a member of
             LiteRT's OpResolverType.
@@ -117,7 +124,7 @@ class Interpreter(NotPickled, Closing):
         delegates = list(experimental_delegates or ())
         if len(delegates) > 1:
             raise ValueError(f"expected one delegate, found {len(delegates)}")
-        self._own = None if delegates else GpuDelegate()
+        self._own = None if delegates else _OwnDelegate()
         with on_error(self.close):
             self.modify_graph_with_delegate(self._own or delegates[0])
 

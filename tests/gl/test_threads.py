@@ -34,11 +34,22 @@ THREADS, RUNS = 8, 4000
 OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
 
 
-@pytest.fixture
-def shared() -> Iterator[gd.Interpreter]:
+@pytest.fixture(params=["own thread", "own delegate"])
+def shared(request: pytest.FixtureRequest) -> Iterator[gd.Interpreter]:
     """An interpreter that any thread may call."""
-    with gd.GpuDelegate(OWN_THREAD) as delegate:
-        yield allocated(delegate)
+    if request.param == "own thread":
+        with gd.GpuDelegate(OWN_THREAD) as delegate:
+            yield allocated(delegate)
+    else:
+        with own() as interpreter:
+            yield interpreter
+
+
+def own() -> gd.Interpreter:
+    """An interpreter with its own delegate."""
+    interpreter = gd.Interpreter(model_content=small_model())
+    interpreter.allocate_tensors()
+    return interpreter
 
 
 def by_name(interpreter: gd.Interpreter, x: Any) -> Any:
@@ -92,6 +103,34 @@ def test_other_calls_wait_for_the_lock(shared: gd.Interpreter) -> None:
                 other.result(0.1)
             shared.invoke()
         other.result(10)
+
+
+def test_an_own_delegate_lives_on_without_the_thread_that_made_it() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        interpreter = pool.submit(own).result()
+    check(interpreter)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(check, interpreter).result()
+        pool.submit(interpreter.close).result()
+    with pytest.raises(gd.DelegateError, match="the delegate is closed"):
+        interpreter.invoke()
+
+
+def test_an_own_delegate_leaves_each_thread_its_context() -> None:
+    """Threads that draw, each in its own context."""
+
+    def work(number: int) -> None:
+        with gd.EglContext() as app:
+            for _ in range(50):
+                np.testing.assert_array_equal(by_name(interpreter, INPUT * number), right[number])
+                assert app.is_current
+        assert not current_context()
+        app.release()
+
+    with own() as interpreter:
+        right = [by_name(interpreter, INPUT * number) for number in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
 
 
 def test_interpreters_do_not_wait_for_each_other() -> None:
@@ -281,10 +320,11 @@ def run_python(script: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_closing_while_others_call() -> None:
+@pytest.mark.parametrize("own_delegate", [False, True])
+def test_closing_while_others_call(own_delegate: bool) -> None:
     for _ in range(10):
         delegate = gd.GpuDelegate(OWN_THREAD)
-        interpreter = allocated(delegate)
+        interpreter = own() if own_delegate else allocated(delegate)
 
         def call(interpreter: gd.Interpreter = interpreter) -> None:
             for _ in range(1000):
@@ -292,8 +332,9 @@ def test_closing_while_others_call() -> None:
 
         with ThreadPoolExecutor(4) as pool:
             calls = [pool.submit(call) for _ in range(4)]
-            closings = [pool.submit(delegate.close) for _ in range(2)]
-            delegate.close()
+            close = interpreter.close if own_delegate else delegate.close
+            closings = [pool.submit(close) for _ in range(2)]
+            close()
             for closing in closings:
                 closing.result(30)
             for future in calls:

@@ -113,6 +113,21 @@ def test_resizing_a_mixed_model() -> None:
             assert_close(run(interpreter, [x]), run(theirs, [x]))
 
 
+def test_any_thread_may_call_an_interpreter_with_its_own_delegate() -> None:
+    s, content = with_a_detour()
+    draws = [[draw * feed for feed in s.feeds] for draw in range(4)]
+    right = [run_litert(content, draw) for draw in draws]
+    with gd.Interpreter(model_content=content) as interpreter:
+        interpreter.allocate_tensors()
+
+        def work(number: int) -> None:
+            with interpreter.exclusive():
+                assert_close(run(interpreter, draws[number % 4]), right[number % 4])
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(100)))
+
+
 def test_a_mixed_model_keeps_its_variables() -> None:
     s = Sketch(np.random.default_rng(0))
     state = (s.variable((2, 6)), s.variable((2, 6)))
