@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from typing import Any
 
 import flatbuffers
 import numpy as np
@@ -55,13 +56,22 @@ def how_to_install() -> str:
     return "pip install ai-edge-litert"
 
 
+def litert_interpreter() -> type[Any]:
+    """LiteRT's class, even if a program has put ours or a subclass in its place.
+
+    Raises ImportError if LiteRT is not installed.
+    """
+    from ai_edge_litert.interpreter import InterpreterWithCustomOps
+
+    (base,) = InterpreterWithCustomOps.__bases__
+    return base  # type: ignore[no-any-return]
+
+
 def _try_layout() -> None:
     """Raise an error if a kernel does not read and write correctly."""
-    from ai_edge_litert.interpreter import Interpreter
-
     content = trial_model()
     delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _TrialModel()))
-    interpreter = Interpreter(model_content=content, experimental_delegates=[delegate])
+    interpreter = litert_interpreter()(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     values = np.arange(6, dtype=np.float32).reshape(_TrialModel.SHAPE)
     interpreter.set_tensor(0, values)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from gles_delegate.errors import LiteRtError
-from gles_delegate.litert.check import how_to_install
+from gles_delegate.litert.check import how_to_install, litert_interpreter
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.model.schema import TENSORFLOW_OP
 
@@ -34,13 +34,13 @@ def litert_cpu(
         keep: Keep every tensor after a run, not only the outputs.
     """
     try:
-        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+        from ai_edge_litert.interpreter import OpResolverType
     except ImportError:
         raise LiteRtError(f"LiteRT is not installed: {how_to_install()}") from None
     plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     with litert_errors(model), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # about the memory of kept tensors
-        return Interpreter(
+        return litert_interpreter()(
             **model.arguments,
             num_threads=threads,
             experimental_op_resolver_type=plain if builtin else OpResolverType.AUTO,

@@ -15,7 +15,11 @@ import numpy as np
 
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
-from gles_delegate.litert.check import how_to_install, require_known_layout
+from gles_delegate.litert.check import (
+    how_to_install,
+    litert_interpreter,
+    require_known_layout,
+)
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
@@ -51,14 +55,16 @@ class LiteRt:
             if each.needs_tensorflow:
                 each.require_all("LiteRT for Python cannot run TensorFlow ops on the CPU")
         try:
-            from ai_edge_litert import interpreter
+            from ai_edge_litert.interpreter import OpResolverType
+
+            interpreter = litert_interpreter()
         except ImportError:
             first.require_all(
                 f"LiteRT, which would run them on the CPU, is not installed ({how_to_install()})"
             )
         require_known_layout()
         resolver = options["experimental_op_resolver_type"]
-        kernels = None if resolver == "AUTO" else interpreter.OpResolverType[resolver]
+        kernels = None if resolver == "AUTO" else OpResolverType[resolver]
         named = {**options, "experimental_op_resolver_type": kernels}
         # Older versions have fewer arguments.
         chosen = {name: value for name, value in named.items() if value}
@@ -67,14 +73,14 @@ class LiteRt:
                 "with experimental_default_delegate_latest_features LiteRT gives nodes to XNNPACK "
                 "before any other delegate: leave it out"
             )
-        unknown = chosen.keys() - signature(interpreter.Interpreter).parameters
+        unknown = chosen.keys() - signature(interpreter).parameters
         if unknown:
             raise LiteRtError(
                 f"the installed LiteRT does not accept the argument {min(unknown)}: leave it out"
             )
         try:
             self.interpreter = self.call(
-                interpreter.Interpreter,
+                interpreter,
                 **file.arguments,
                 **chosen,
                 experimental_delegates=[self._native],

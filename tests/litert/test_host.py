@@ -15,6 +15,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import pytest
+from ai_edge_litert import interpreter as interpreter_module
 from ai_edge_litert import schema_py_generated as tfl
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
@@ -33,7 +34,15 @@ from tests.support.random_graphs import random_graph
 from tests.support.resources import require_flat
 from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
-from tests.support.small import _WEIGHTS, INPUT, expected, run, small_model, tiny_model
+from tests.support.small import (
+    _WEIGHTS,
+    INPUT,
+    expected,
+    run,
+    small_model,
+    tiny_model,
+    with_a_detour,
+)
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -243,6 +252,29 @@ def test_with_gives_the_cause_of_litert_s_error() -> None:
     ):
         invoke_elsewhere(in_litert(delegate))
     assert isinstance(caught.value.__cause__, gd.WrongThreadError)
+
+
+def test_ours_in_litert_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For programs that one cannot edit; nodes on the CPU still need LiteRT's class."""
+    require_known_layout.cache_clear()
+    monkeypatch.setattr(interpreter_module, "Interpreter", gd.Interpreter)
+    s, content = with_a_detour()
+    with interpreter_module.Interpreter(model_content=content) as interpreter:
+        interpreter.allocate_tensors()
+        assert_close(run(interpreter, s.feeds[0]), run_litert(content, s.feeds)[0])
+
+
+def test_a_subclass_in_litert_s_place_adds_the_delegate(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithDelegate(LiteRt):
+        def __init__(self, model_content: bytes) -> None:
+            delegates = [gd.GpuDelegate(model=model_content)]
+            super().__init__(model_content=model_content, experimental_delegates=delegates)
+
+    require_known_layout.cache_clear()
+    monkeypatch.setattr(interpreter_module, "Interpreter", WithDelegate)
+    interpreter = interpreter_module.Interpreter(small_model())
+    interpreter.allocate_tensors()
+    check(interpreter)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
