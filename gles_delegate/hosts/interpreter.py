@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
+from weakref import ref
 
 import numpy as np
 
@@ -33,6 +34,14 @@ K = TypeVar("K")
 
 Host: TypeAlias = StandAlone | LiteRtHost
 """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
+
+
+class _Memory:
+    """The base of an array, which numpy keeps as long as the array or a slice of it exists."""
+
+    def __init__(self, array: Array) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self._array = array
 
 
 class _OwnDelegate(GpuDelegate):
@@ -103,8 +112,10 @@ class Interpreter(NotPickled, Closing):
             if name.startswith(("num_threads", "experimental_"))
         }
         del options["experimental_delegates"]
-        if (model_path is None) == (model_content is None):
-            raise ValueError("give either model_path or model_content")
+        if model_path is None and model_content is None:
+            raise ValueError("`model_path` or `model_content` must be specified.")
+        if model_path is not None and model_content is not None:
+            raise ValueError("Can't both provide `model_path` and `model_content`")
         _require_types(model_content, experimental_delegates, num_threads, member)
         if model_path is not None:
             self._file = read_file(model_path, member)
@@ -118,6 +129,7 @@ class Interpreter(NotPickled, Closing):
         resolver = _resolver_name(experimental_op_resolver_type)
         self._litert_options = {**options, "experimental_op_resolver_type": resolver}
         self._lock = ThreadLock()
+        self._views: list[ref[_Memory]] = []
         self._hosts: dict[int, Host] = {}
         self._bound: BoundModel | None = None
         self._litert: LiteRt | None = None
@@ -315,8 +327,10 @@ class Interpreter(NotPickled, Closing):
         Raises:
             UnsupportedModelError: A node cannot run with these shapes.
             LiteRtError: A node on the CPU cannot run with them.
+            RuntimeError: A view from `tensor` is held.
         """
         with self._lock:
+            self._ensure_safe()
             self._host.delegation.thread.require()
             self._host.allocate_tensors()
 
@@ -327,11 +341,13 @@ class Interpreter(NotPickled, Closing):
         a new value plans and compiles for it.
 
         Raises:
-            RuntimeError: `allocate_tensors` was not called since the start or a resize.
+            RuntimeError: `allocate_tensors` was not called since the start or a resize, or a view
+                from `tensor` is held.
             UnsupportedModelError: A node cannot run with the sizes that an input's value gives.
             LiteRtError: A node on the CPU failed.
         """
         with self._lock:
+            self._ensure_safe()
             self._host.invoke()
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
@@ -350,10 +366,11 @@ class Interpreter(NotPickled, Closing):
                 a GLsync, of another context that shares objects with the delegate's.
 
         Raises:
-            RuntimeError: `allocate_tensors` was not called since the start or a resize.
+            RuntimeError: As `invoke`.
             ValueError: `wait_for` is not a fence.
         """
         with self._lock:
+            self._ensure_safe()
             return self._host.invoke_async(wait_for)
 
     def resize_tensor_input(
@@ -365,17 +382,18 @@ class Interpreter(NotPickled, Closing):
             strict: Reject changes of sizes that are fixed in `shape_signature`.
 
         Raises:
-            ValueError: No such input, a negative size, or a fixed size in strict mode. It is also a
-                RuntimeError: LiteRT documents the one and raises the other.
+            RuntimeError: As LiteRT: no such input, a negative size, a fixed size in strict mode, or
+                a view from `tensor` is held.
         """
         with self._lock:
+            self._ensure_safe()
             self._host.resize_tensor_input(input_index, tensor_size, strict)
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        """Copy `value` into an input or a variable tensor.
+        """Copy `value` into an input, a variable tensor, or an output, which the next run replaces.
 
         Raises:
-            ValueError: There is no such input, it is bound, it has another dtype or shape, or
+            ValueError: There is no such tensor, it is bound, it has another dtype or shape, or
                 `allocate_tensors` was not called.
         """
         with self._lock:
@@ -397,10 +415,29 @@ class Interpreter(NotPickled, Closing):
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         """A function that returns a view of an input or output, without a copy.
 
-        The view is valid until `allocate_tensors` is called with other shapes or another delegate.
+        While a view or a slice of it exists, `invoke`, `allocate_tensors` and `resize_tensor_input`
+        raise RuntimeError, as LiteRT's: hold the function, not the view.
         """
         self._host.tensor(tensor_index)  # raises for a wrong index
-        return lambda: self._host.tensor(tensor_index)()
+        return lambda: self._view(self._host.tensor(tensor_index)())
+
+    def _view(self, array: Array) -> Array:
+        """The array on memory that knows whether a view or a slice of it exists."""
+        memory = _Memory(array.reshape(-1).view(np.uint8))
+        self._views = [*(view for view in self._views if view() is not None), ref(memory)]
+        view: Array = np.asarray(memory).view(array.dtype).reshape(array.shape)
+        return view
+
+    def _safe_to_run(self) -> bool:
+        return all(view() is None for view in self._views)
+
+    def _ensure_safe(self) -> None:
+        if not self._safe_to_run():
+            raise RuntimeError(
+                "There is at least 1 reference to internal data in the interpreter in the form of "
+                "a numpy array or slice: hold the function that tensor() returned, not its views, "
+                "or copy them"
+            )
 
     def get_input_details(self) -> list[dict[str, Any]]:
         """The inputs, as LiteRT describes them."""
@@ -418,8 +455,10 @@ class Interpreter(NotPickled, Closing):
             if subgraph_index in self._graph.entries:
                 return self._entry(subgraph_index).get_tensor_details()
         if not 0 <= subgraph_index < self.num_subgraphs():
-            count = self.num_subgraphs()
-            raise ValueError(f"no subgraph {subgraph_index}: there are {count} subgraphs")
+            raise ValueError(
+                f"subgraph_index is out of range: there are {self.num_subgraphs()} subgraphs, "
+                f"found {subgraph_index}"
+            )
         tensors = self._graph.subgraphs[subgraph_index].tensors
         return [describe(tensor, tensor.shape) for tensor in tensors if tensor.type.array]
 
@@ -435,22 +474,34 @@ class Interpreter(NotPickled, Closing):
 
     def _get_ops_details(self) -> list[dict[str, Any]]:
         """The nodes of the first subgraph, as LiteRT describes them."""
-        tensors = self._graph.tensors
+        return [self._get_op_details(node.index) for node in self._graph.nodes]
+
+    def _get_op_details(self, op_index: int) -> dict[str, Any]:
+        tensors, nodes = self._graph.tensors, self._graph.nodes
+        if not 0 <= op_index < len(nodes):
+            raise ValueError(f"Invalid node index {op_index}: there are {len(nodes)} nodes")
+        node = nodes[op_index]
 
         def types(indices: Iterable[int]) -> list[Any]:
             return [tensors[index].type.array for index in indices if index >= 0]
 
-        return [
-            {
-                "index": node.index,
-                "op_name": node.op,
-                "inputs": np.array(node.inputs, np.int32),
-                "outputs": np.array(node.outputs, np.int32),
-                "operand_types": types(node.inputs),
-                "result_types": types(node.outputs),
-            }
-            for node in self._graph.nodes
-        ]
+        return {
+            "index": node.index,
+            "op_name": node.op,
+            "inputs": np.array(node.inputs, np.int32),
+            "outputs": np.array(node.outputs, np.int32),
+            "operand_types": types(node.inputs),
+            "result_types": types(node.outputs),
+        }
+
+    def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
+        """One of `get_tensor_details`."""
+        for details in self.get_tensor_details(subgraph_index):
+            if details["index"] == tensor_index:
+                return details
+        raise ValueError(
+            f"Tensor with no shape found. Subgraph {subgraph_index} has no tensor {tensor_index}"
+        )
 
     @cached_property
     def metadata(self) -> Metadata:
@@ -482,11 +533,15 @@ class Interpreter(NotPickled, Closing):
         signatures = {s.key: s for s in self._graph.signatures}
         if signature_key is None and len(signatures) != 1:
             raise ValueError(
-                f"the model has {len(signatures)} signatures; give one of {sorted(signatures)}"
+                f"SignatureDef signature_key is None and model has {len(signatures)} Signatures. "
+                "None is only allowed when the model has 1 SignatureDef: give one of "
+                f"{sorted(signatures)}"
             )
         key = next(iter(signatures)) if signature_key is None else signature_key
         if key not in signatures:
-            raise ValueError(f"no signature {key!r}; the model has {sorted(signatures)}")
+            raise ValueError(
+                f'Invalid signature_key provided: "{key}": the model has {sorted(signatures)}'
+            )
         with self._lock:
             self._entry(signatures[key].subgraph)
         return SignatureRunner(self, signatures[key])
@@ -520,7 +575,14 @@ class SignatureRunner:
         """
         wanted = self._signature.inputs
         if inputs.keys() != wanted.keys():
-            raise ValueError(f"expected the inputs {sorted(wanted)}, found {sorted(inputs)}")
+            raise ValueError(
+                "Invalid number of inputs provided for running a SignatureDef, expected "
+                f"{len(wanted)} vs provided {len(inputs)}: expected the inputs {sorted(wanted)}, "
+                f"found {sorted(inputs)}"
+                if len(inputs) != len(wanted)
+                else f"Invalid Input name ({min(inputs.keys() - wanted.keys())}) for SignatureDef: "
+                f"expected the inputs {sorted(wanted)}, found {sorted(inputs)}"
+            )
         arrays = {index: inputs[name] for name, index in wanted.items()}
         subgraph = self._signature.subgraph
         return self._interpreter._run(subgraph, arrays, self._signature.outputs)
@@ -540,10 +602,10 @@ class SignatureRunner:
 
 
 def _require_types(content: object, delegates: object, threads: object, member: object) -> None:
-    if threads is not None and (
-        not isinstance(threads, int) or isinstance(threads, bool) or threads < 1
-    ):
-        raise ValueError(f"num_threads must be a positive int, not {threads!r}")
+    if not isinstance(threads, int | None):
+        raise ValueError(f"type of num_threads should be int, found {threads!r}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"num_threads should >= 1, found {threads}")
     if isinstance(delegates, GpuDelegate):
         raise TypeError(
             "expected a list of one delegate, found a GpuDelegate: write "
@@ -563,8 +625,8 @@ def _resolver_name(resolver: enum.Enum | None) -> str:
     name = getattr(resolver, "name", None) or "AUTO"
     if name not in OP_RESOLVERS or not isinstance(resolver, enum.Enum | None):
         raise ValueError(
-            "experimental_op_resolver_type must be a member of LiteRT's OpResolverType, one of "
-            f"{', '.join(OP_RESOLVERS)}, not {resolver!r}"
+            f"Unrecognized passed in op resolver type: {resolver}: expected a member of LiteRT's "
+            f"OpResolverType, one of {', '.join(OP_RESOLVERS)}"
         )
     return name
 

@@ -61,9 +61,9 @@ def litert_interpreter() -> type[Any]:
 
     Raises ImportError if LiteRT is not installed.
     """
-    from ai_edge_litert.interpreter import InterpreterWithCustomOps
+    from ai_edge_litert import interpreter
 
-    (base,) = InterpreterWithCustomOps.__bases__
+    (base,) = interpreter.InterpreterWithCustomOps.__bases__
     return base  # type: ignore[no-any-return]
 
 

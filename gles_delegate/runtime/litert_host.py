@@ -55,13 +55,13 @@ class LiteRt:
             if each.needs_tensorflow:
                 each.require_all("LiteRT for Python cannot run TensorFlow ops on the CPU")
         try:
-            from ai_edge_litert.interpreter import OpResolverType
-
             interpreter = litert_interpreter()
         except ImportError:
             first.require_all(
                 f"LiteRT, which would run them on the CPU, is not installed ({how_to_install()})"
             )
+        from ai_edge_litert.interpreter import OpResolverType
+
         require_known_layout()
         resolver = options["experimental_op_resolver_type"]
         kernels = None if resolver == "AUTO" else OpResolverType[resolver]

@@ -66,16 +66,16 @@ class StandAlone:
         try:
             tensor = self._input(input_index)
         except ValueError as error:
-            raise _ResizeError(str(error)) from None
+            raise RuntimeError(str(error)) from None
         shape = tuple(int(size) for size in tensor_size)
         if any(size < 0 for size in shape):
-            raise _ResizeError(f"expected sizes of 0 or more, found {list(shape)}")
+            raise RuntimeError(f"expected sizes of 0 or more, found {list(shape)}")
         signature = _signature(tensor, self._shapes[tensor.index])
         if strict and (
             len(shape) != len(signature)
             or any(free not in (-1, size) for free, size in zip(signature, shape, strict=True))
         ):
-            raise _ResizeError(
+            raise RuntimeError(
                 f"cannot resize input {input_index} to {list(shape)} in strict mode: its "
                 f"shape_signature is {list(signature)}"
             )
@@ -85,18 +85,18 @@ class StandAlone:
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         tensor = self._tensor(tensor_index)
-        if not tensor.is_variable:
+        if not (tensor.is_variable or tensor_index in self._graph.outputs):
             self._input(tensor_index)
         array = np.asarray(value)
         if array.dtype != tensor.type.array:
             raise ValueError(
-                f"cannot set tensor {tensor_index} {tensor.name!r}: expected the dtype "
-                f"{tensor.dtype}, found {array.dtype}"
+                f"Cannot set tensor: Got value of type {str(array.dtype).upper()} but expected "
+                f"type {tensor.dtype.upper()} for input {tensor_index}, name: {tensor.name}"
             )
         if array.shape != self._shapes[tensor.index]:
             raise ValueError(
-                f"cannot set tensor {tensor_index} {tensor.name!r}: expected the shape "
-                f"{list(self._shapes[tensor.index])}, found {list(array.shape)}"
+                f"Cannot set tensor: Dimension mismatch. Got {list(array.shape)} but expected "
+                f"{list(self._shapes[tensor.index])} for input {tensor_index}, name: {tensor.name}"
             )
         self._require_unbound(tensor)
         np.copyto(self._array(tensor.index), array)
@@ -129,7 +129,9 @@ class StandAlone:
     def _make_ready(self) -> None:
         """Read the inputs that the pending run assigns to; plan again for new deciding values."""
         if not self._ready:
-            raise RuntimeError("the interpreter is not ready: call allocate_tensors() first")
+            raise RuntimeError(
+                "Invoke called on model that is not ready: call allocate_tensors() first"
+            )
         for index in self._segment.states:
             self._array(index)
         values = {index: self._arrays[index].copy() for index in self._segment.deciding}
@@ -155,7 +157,9 @@ class StandAlone:
                 "get_output_details() list them, and run() takes names"
             )
         if not 0 <= index < len(self._graph.tensors):
-            raise ValueError(f"no tensor {index}: there are {len(self._graph.tensors)} tensors")
+            raise ValueError(
+                f"Invalid tensor index {index}: there are {len(self._graph.tensors)} tensors"
+            )
         return self._graph.tensors[index]
 
     def _input(self, index: int) -> Tensor:
@@ -232,10 +236,6 @@ def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:
 
 def _signature(tensor: Tensor, shape: Shape) -> Shape:
     return tensor.shape_signature or shape
-
-
-class _ResizeError(ValueError, RuntimeError):
-    """Both, as `Interpreter.resize_tensor_input` explains."""
 
 
 def dequantize(array: Array, quantization: tuple[float, int]) -> Array:

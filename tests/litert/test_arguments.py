@@ -110,7 +110,7 @@ def test_litert_gets_its_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
         given.update(arguments)
         return make(**arguments)
 
-    monkeypatch.setattr(litert, "Interpreter", made)
+    monkeypatch.setattr(litert_host, "litert_interpreter", lambda: made)
     monkeypatch.setattr(litert_host, "signature", lambda _: inspect.signature(make))
     _, content = layers()
     wanted = {
@@ -166,7 +166,9 @@ class Another(enum.Enum):
 
 @pytest.mark.parametrize("value", ["BUILTIN", 1, Another.FAST])
 def test_no_op_resolver(value: Any) -> None:
-    with pytest.raises(ValueError, match="must be a member of LiteRT's OpResolverType, one of A"):
+    with pytest.raises(
+        ValueError, match=r"Unrecognized passed in op resolver type: .*, one of AUTO"
+    ):
         gd.Interpreter(model_content=small_model(), experimental_op_resolver_type=value)
 
 

@@ -243,7 +243,31 @@ def resized(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return run
 
 
+def viewed(call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A call while a slice of an input's memory is held, and after that."""
+
+    def run(i: Any) -> Any:
+        i.allocate_tensors()
+        feed(i, X, X)
+        assert i._safe_to_run()
+        part = i.tensor(0)()[0, 1:]
+        assert not i._safe_to_run()
+        try:
+            call(i)
+        finally:
+            del part
+            assert i._safe_to_run()
+            i.allocate_tensors()
+
+    return run
+
+
 ERRORS: dict[str, Callable[[Any], Any]] = {
+    "invoke with a view": viewed(lambda i: i.invoke()),
+    "allocate_tensors with a view": viewed(lambda i: i.allocate_tensors()),
+    "resize with a view": viewed(lambda i: i.resize_tensor_input(0, (2, 4))),
+    "details of no op": lambda i: i._get_op_details(99),
+    "details of no tensor": lambda i: i._get_tensor_details(99, 0),
     "get_tensor before allocation": lambda i: i.get_tensor(3),
     "get_tensor of an input before allocation": lambda i: i.get_tensor(0),
     "set_tensor before allocation": lambda i: i.set_tensor(0, X),
@@ -286,7 +310,44 @@ def test_errors_are_of_litert_s_type(name: str, pair: Pair) -> None:
     assert kind == "raised"
 
 
+TEXTS = {
+    "invoke with a view": "There is at least 1 reference to internal data",
+    "allocate_tensors with a view": "There is at least 1 reference to internal data",
+    "details of no op": "Invalid node index",
+    "details of another subgraph": "subgraph_index is out of range",
+    "invoke before allocation": "Invoke called on model that is not ready",
+    "invoke after a resize": "Invoke called on model that is not ready",
+    "set_tensor before allocation": "allocate_tensors() first",
+    "get_tensor before allocation": "allocate_tensors() first",
+    "float64": "Cannot set tensor: Got value of type FLOAT64 but expected type FLOAT32 for input 0",
+    "another size": "Cannot set tensor: Dimension mismatch. Got ",
+    "another rank": "Cannot set tensor: Dimension mismatch. Got ",
+    "set_tensor of no tensor": "Invalid tensor index 99",
+    "get_tensor of index -1": "Invalid tensor index -1",
+    "one of two signatures": "None is only allowed when the model has 1 SignatureDef",
+    "no such signature": 'Invalid signature_key provided: "third"',
+    "one input too many": "for running a SignatureDef, expected 2 vs provided 3",
+    "a signature's input is unknown": "Invalid Input name (c) for SignatureDef",
+}
+"""Parts of LiteRT's texts for which programs, and its own tests, look."""
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_contain_litert_s(name: str, pair: Pair) -> None:
+    for interpreter in pair:
+        assert TEXTS[name] in str(outcome(ERRORS[name], interpreter)[1])
+
+
 CALLS: dict[str, Callable[[Any], Any]] = {
+    "the function of a view may be held": allocated(
+        lambda i: [feed(i, X, X), function := i.tensor(3), i.invoke(), np.array(function())][3]
+    ),
+    "a view is written": allocated(
+        lambda i: [feed(i, X, X), np.copyto(i.tensor(0)(), 2 * X), results(i)]
+    ),
+    "an output is set": allocated(lambda i: [i.set_tensor(3, 7 * X), i.get_tensor(3)]),
+    "an op's details": lambda i: i._get_op_details(0),
+    "a tensor's details": lambda i: i._get_tensor_details(0, 0),
     "strict resize to the same": lambda i: i.resize_tensor_input(0, [1, 4], strict=True),
     "resize to the same keeps it ready": allocated(
         lambda i: [feed(i, X, X), i.resize_tensor_input(0, (1, 4)), results(i)]
@@ -456,14 +517,16 @@ def test_files_that_are_no_model(name: str, message: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("arguments", [{}, {"model_path": "m.tflite", "model_content": b"TFL3"}])
 def test_one_of_path_and_content(arguments: dict[str, Any]) -> None:
     for make in (gd.Interpreter, LiteRt):
-        with pytest.raises(ValueError, match="model_content"):
+        text = "Can't both provide" if arguments else "`model_content` must be specified"
+        with pytest.raises(ValueError, match=text):
             make(**arguments)
 
 
-@pytest.mark.parametrize("count", [0, -2, "2", 1.5])
+@pytest.mark.parametrize("count", [0, -2, "2", 1.5, np.int32(2)])
 def test_a_wrong_number_of_threads(count: Any) -> None:
+    text = "num_threads should >= 1" if isinstance(count, int) else "type of num_threads should be"
     for make in (gd.Interpreter, LiteRt):
-        with pytest.raises(ValueError, match="num_threads"):
+        with pytest.raises(ValueError, match=text):
             make(model_content=small_model(), num_threads=count)
 
 

@@ -131,7 +131,7 @@ def test_tensors_of_other_subgraphs() -> None:
         assert np.array_equal(interpreter.get_tensor(1, 1), weights(1))
         with pytest.raises(ValueError, match="not ready: call its signature's runner first"):
             interpreter.get_tensor(0, 1)
-        with pytest.raises(ValueError, match="no subgraph 3: there are 3"):
+        with pytest.raises(ValueError, match="subgraph_index is out of range: there are 3"):
             interpreter.get_tensor_details(3)
 
 
