@@ -1,9 +1,10 @@
-"""Environment variables that keep an installed driver away."""
+"""Environment variables that keep an installed driver away, or end the process."""
 
 from __future__ import annotations
 
 import os
 from glob import glob
+from importlib.util import find_spec
 
 _VARIABLES = {
     "EGL_PLATFORM",
@@ -33,6 +34,12 @@ def hindrances(is_working: bool) -> list[str]:
         found.append(
             f"NVIDIA_DRIVER_CAPABILITIES={capabilities} leaves EGL out: start the container with "
             "NVIDIA_DRIVER_CAPABILITIES=all."
+        )
+    preloaded = os.environ.get("LD_PRELOAD")
+    if preloaded and find_spec("tensorflow") is not None:
+        found.append(
+            f"LD_PRELOAD={preloaded} is set: a process with TensorFlow and llvmpipe may crash, as "
+            "their LLVMs cannot be loaded apart."
         )
     return found
 

@@ -18,6 +18,7 @@ from typing import Any
 from gles_delegate.errors import ContextError, ContextLostError, GLError
 from gles_delegate.gl.libglx import GlxBinding
 from gles_delegate.gl.libosmesa import OsmesaBinding
+from gles_delegate.gl.tensorflow import load_mesa_apart, watch_imports
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
@@ -180,7 +181,11 @@ class LibEgl:
     def initialized(self, platform: str, handle: int) -> Display:
         """The display of an EGLDisplay, initialized; raises GLError if that fails."""
         major, minor = _Int(), _Int()
+        if not self.is_started:
+            load_mesa_apart()
         self.eglInitialize(handle, ctypes.byref(major), ctypes.byref(minor))
+        if not self.is_started:
+            watch_imports()
         self._pid = self._pid or os.getpid()
         return Display(
             platform=platform,
@@ -325,6 +330,7 @@ def libegl() -> LibEgl:
 
     The environment variable GLES_DELEGATE_EGL selects another one, such as ANGLE's.
     """
+    load_mesa_apart()  # Mesa's EGL may load its drivers at any call
     chosen = os.environ.get("GLES_DELEGATE_EGL")
     if chosen:
         try:

@@ -60,3 +60,15 @@ def test_nvidia_s_containers(
     monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", devices)
     monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", capabilities)
     assert any("NVIDIA_DRIVER_CAPABILITIES=all." in each for each in hindrances(True)) == is_named
+
+
+def test_an_allocator_beside_tensorflow(
+    vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "libjemalloc.so.2")
+    (tmp_path / "tensorflow").mkdir()
+    (tmp_path / "tensorflow" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    (sentence,) = hindrances(is_working=True)
+    assert "LD_PRELOAD=libjemalloc.so.2" in sentence
+    assert "TensorFlow" in sentence
