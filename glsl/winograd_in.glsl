@@ -14,7 +14,7 @@
 #define FIRST_LINE 0  // the first row of tiles that the numbers are for
 #define PAD_H 1  // padding above X
 #define PAD_W 1  // padding to its left
-#define STEPPED 0  // 1: columns are kept in registers
+#define COLUMNS 6  // of a tile that are read at once: all, or half of them
 #endif
 #include "lib/tensor.glsl"
 #include "lib/winograd.glsl"
@@ -29,7 +29,7 @@ void main() {
   int line = row_of_tiles + FIRST_LINE, image = QUOTIENT(line, TILES_H);
   int top = (line - image * TILES_H) * EDGE - PAD_H;
   int plane = (slice * BATCH + image) * IN_H;
-#if STEPPED
+#if COLUMNS == SIDE
   int column[SIDE];
 #pragma unroll
   for (int j = 0; j < SIDE; ++j) column[j] = uint(left + j) < uint(IN_W) ? left + j : OUTSIDE;
@@ -40,11 +40,19 @@ void main() {
   vec4 v[SIDE];
 #pragma unroll
   for (int j = 0; j < SIDE; ++j) v[j] = vec4(0.0);
+#if COLUMNS < SIDE
   for (int i = 0; i < ROWS; ++i) {
     float factor = input_factor(part, i);
     int row = uint(top + i) < uint(IN_H) ? (plane + top + i) * IN_W : OUTSIDE;
 #pragma unroll
-    for (int j = 0; j < SIDE; ++j) v[j] += factor * LOAD_OR_ZERO(X, PIXEL(row, j));
+    for (int j = 3; j < SIDE; ++j) v[j] += factor * LOAD_OR_ZERO(X, PIXEL(row, j));
+  }
+#endif
+  for (int i = 0; i < ROWS; ++i) {
+    float factor = input_factor(part, i);
+    int row = uint(top + i) < uint(IN_H) ? (plane + top + i) * IN_W : OUTSIDE;
+#pragma unroll
+    for (int j = 0; j < COLUMNS; ++j) v[j] += factor * LOAD_OR_ZERO(X, PIXEL(row, j));
   }
   transform_inputs(v);
 #pragma unroll

@@ -11,6 +11,7 @@
 #define TILES_H 3  // rows of tiles
 #define TILES_W 2  // columns of tiles
 #define FIRST_LINE 0  // the first row of tiles that X is for
+#define COLUMNS 6  // of a tile that are read at once: all, or half of them
 #endif
 #include "lib/tensor.glsl"
 #include "lib/winograd.glsl"
@@ -28,11 +29,19 @@ void main() {
   vec4 m[SIDE];
 #pragma unroll
   for (int j = 0; j < SIDE; ++j) m[j] = vec4(0.0);
+#if COLUMNS < SIDE
   for (int i = 0; i < ROWS; ++i) {
     float factor = sum_factor(part, i);
     int at = (i * SIDE * OUT_SLICES + slice) * IN_PIXELS + tile;
 #pragma unroll
-    for (int j = 0; j < SIDE; ++j) m[j] += factor * LOAD(X, at + j * step);
+    for (int j = 3; j < SIDE; ++j) m[j] += factor * LOAD(X, at + j * step);
+  }
+#endif
+  for (int i = 0; i < ROWS; ++i) {
+    float factor = sum_factor(part, i);
+    int at = (i * SIDE * OUT_SLICES + slice) * IN_PIXELS + tile;
+#pragma unroll
+    for (int j = 0; j < COLUMNS; ++j) m[j] += factor * LOAD(X, at + j * step);
   }
   transform_sums(m);
   int pixel = (image * OUT_H + row) * OUT_W + left;

@@ -85,6 +85,7 @@ class Profile:
             read often, and unpacking takes longer than loading.
         winograd: Minimum channels of input and output for which convolutions with windows of 3 x 3
             and float32 storage are computed by `ops.lib.winograd`; 0: never.
+        winograd_columns: Columns of a tile that its transforms hold in registers: 6 or 3.
         winograd_pixels: Minimum pixels of the output for it.
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
@@ -129,6 +130,7 @@ class Profile:
     weight_pairs: tuple[bool, ...] = (False,)
     weight_bytes: tuple[int, ...] = (8,)
     winograd: tuple[int, ...] = (0,)
+    winograd_columns: int = 6
     winograd_pixels: int = 64
     weight_nibbles: bool = False
     stepped: bool = False
@@ -243,6 +245,7 @@ MIDGARD = Profile(
     weight_bytes=(1 << 20,),
     half_products=True,
     winograd=(16, 16, 0),
+    winograd_columns=3,
 )
 MALI_G = Profile(
     pointwise=((3, 2), (4, 1), (2, 2), (3, 2)),

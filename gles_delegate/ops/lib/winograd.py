@@ -122,7 +122,12 @@ def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits)
     name = f"{output.name}from {first} on"
     numbers = Value(output.tensor, (count, tiles_w, NUMBERS * 4 * x.slices), f"{name}, numbers")
     sums = Value(output.tensor, (count, tiles_w, NUMBERS * 4 * output.slices), f"{name}, sums")
-    common: dict[str, Define] = {"TILES_H": tiles_h, "TILES_W": tiles_w, "FIRST_LINE": first}
+    common: dict[str, Define] = {
+        "TILES_H": tiles_h,
+        "TILES_W": tiles_w,
+        "FIRST_LINE": first,
+        "COLUMNS": limits.profile.winograd_columns,
+    }
     into: dict[str, Define] = {
         **common,
         "ROWS": SIDE,
@@ -132,7 +137,6 @@ def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits)
         "IN_SLICES": x.slices,
         "PAD_H": window.pad_h,
         "PAD_W": window.pad_w,
-        "STEPPED": int(limits.profile.stepped),
     }
     out_of = {**common, "ROWS": SIDE, "IN_PIXELS": tiles}
     out_of |= {"OUT_H": window.out_h, "OUT_W": window.out_w}
