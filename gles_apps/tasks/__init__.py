@@ -1,8 +1,8 @@
 """Tasks with the names of MediaPipe's Python API: ``import gles_apps.tasks as mp``.
 
 Programs for ``mediapipe`` run with their imports changed: ``import mediapipe as mp`` becomes
-``import gles_apps.tasks as mp``, ``from mediapipe.tasks import python`` becomes ``from
-gles_delegate import tasks as python``, and ``mediapipe.tasks.python`` becomes
+``import gles_apps.tasks as mp``, ``from mediapipe.tasks import python`` becomes ``from gles_apps
+import tasks as python``, and ``mediapipe.tasks.python`` becomes
 ``gles_apps.tasks``.
 """
 

@@ -29,6 +29,7 @@ class Assets:
         path, content = options.model_asset_path, options.model_asset_buffer
         self._path: Path | None = None
         self._content: Content | None = None
+        self._inner: dict[str, Mapping[str, Callable[[], Content]]] = {}
         self.files: Mapping[str, Callable[[], Content]] = {}
         if isinstance(path, Mapping):
             self.files = {name: _reader(Path(file)) for name, file in path.items()}
@@ -63,22 +64,39 @@ class Assets:
         """A model of the bundle; raises what `read` and `model` raise."""
         return _checked(ModelFile(self.read(name)))
 
+    def has(self, name: str) -> bool:
+        """Whether there is a file; see `read`."""
+        try:
+            self.read(name)
+        except MissingFileError:
+            return False
+        return True
+
     def read(self, name: str) -> Content:
-        """A file of the bundle.
+        """A file of the bundle, or of a bundle in it: "hand_landmarker.task/hand_detector.tflite".
 
         Raises:
             MissingFileError: There is none (also a FileNotFoundError).
             ModelError: It is neither a bundle nor a model.
         """
-        if name not in self.files:
-            if not self.files:
-                self.model()  # its error says what other files are
-            names = ", ".join(sorted(self.files))
-            names += "." if names else ". It is a single model; expected a bundle (.task)."
-            raise MissingFileError(
-                f"No file with name: {name}. All files in the model asset bundle are: {names}"
-            )
-        return self.files[name]()
+        outer, _, inner = name.partition("/")
+        if inner and name not in self.files:
+            if outer not in self._inner:
+                self._inner[outer] = files_in(self.read(outer))
+            return _file(self._inner[outer], inner)
+        if not self.files:
+            self.model()  # its error says what other files are
+        return _file(self.files, name)
+
+
+def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
+    if name not in files:
+        names = ", ".join(sorted(files))
+        names += "." if names else ". It is a single model; expected a bundle (.task)."
+        raise MissingFileError(
+            f"No file with name: {name}. All files in the model asset bundle are: {names}"
+        )
+    return files[name]()
 
 
 def _reader(path: Path) -> Callable[[], Content]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from types import ModuleType
 
-from gles_apps.tasks import options
+from gles_apps.tasks import image, options
 from gles_apps.tasks.audio import audio_classifier
 from gles_apps.tasks.components import containers, processors
-from gles_apps.tasks.vision import image_embedder
+from gles_apps.tasks.vision import gesture_recognizer, image_embedder
 
 PATHS = {
     "audio.core.audio_task_running_mode": audio_classifier,
@@ -25,8 +25,10 @@ PATHS = {
     "components.processors.classifier_options": processors,
     "components.utils.cosine_similarity": image_embedder,
     "core.base_options": options,
+    "vision.core.image": image,
     "vision.core.image_processing_options": options,
     "vision.core.vision_task_running_mode": options,
+    "vision.gesture_recognizer_result": gesture_recognizer,
 }
 """Our module with the names of MediaPipe's, by the path of MediaPipe's in ``tasks``."""
 

@@ -167,7 +167,10 @@ class Task(Closing, Generic[R]):
         if not abs(timestamp_ms) < MOST_MS:
             raise ValueError(f"expected a time in ms, a finite number, found {timestamp_ms}")
         if self._last_timestamp is not None and timestamp_ms <= self._last_timestamp:
-            raise ValueError("Input timestamp must be monotonically increasing.")
+            raise ValueError(
+                "Input timestamp must be monotonically increasing. Found "
+                f"{timestamp_ms} ms after {self._last_timestamp} ms."
+            )
         self._last_timestamp = timestamp_ms
 
     def close(self) -> None:

@@ -170,6 +170,7 @@ class Interpreter(NotPickled, Closing):
                 self._litert = litert
                 raise
             self._bound, self._hosts, self._lock.thread = bound, {0: host}, bound.thread
+            self._views = []  # those that are left keep the memory of the host before
 
     def _new_host(self, delegation: Delegation, bound: BoundModel) -> Host:
         """A new host of a subgraph; all hosts with nodes on the CPU share one LiteRT."""

@@ -24,7 +24,14 @@ from gles_apps.tasks.components import containers
 from tests.attack.decoders import hardened
 from tests.attack.workers import Outcome
 from tests.support.bundles import aligned_bundle
-from tests.support.fake_networks import BUNDLES, NETWORKS, fake_bundle, fake_network, plausible
+from tests.support.fake_networks import (
+    BUNDLES,
+    NETWORKS,
+    GestureNetworks,
+    fake_bundle,
+    fake_network,
+    plausible,
+)
 
 BALL = Path(__file__).parents[2] / "examples" / "models" / "ball_segmenter.tflite"
 MODES = vision.RunningMode
@@ -43,6 +50,7 @@ LANDMARKERS: dict[str, tuple[Any, Any, str]] = {
     "face": (vision.FaceLandmarker, vision.FaceLandmarkerOptions, "num_faces"),
     "hand": (vision.HandLandmarker, vision.HandLandmarkerOptions, "num_hands"),
     "pose": (vision.PoseLandmarker, vision.PoseLandmarkerOptions, "num_poses"),
+    "gesture": (vision.GestureRecognizer, vision.GestureRecognizerOptions, "num_hands"),
 }
 RAISED = (ValueError, SystemExit, KeyboardInterrupt, GeneratorExit)
 
@@ -189,6 +197,9 @@ def attack_networks(rng: Generator, faults: list[str]) -> None:
 
 def _look(kind: str, bundle: bytes, rng: Generator, faults: list[str]) -> None:
     """Run a landmarker on a few frames, and check what it returns."""
+    if kind == "hand" and rng.random() < 0.5:
+        kind = "gesture"
+        bundle = GestureNetworks.drawn(rng, "canned", "custom").bundle(bundle)
     task, options, most = LANDMARKERS[kind]
     named: dict[str, Any] = {most: int(rng.integers(-1, 4))}
     if kind == "face":
@@ -201,11 +212,10 @@ def _look(kind: str, bundle: bytes, rng: Generator, faults: list[str]) -> None:
         with task(options(base, running_mode=mode, **named)) as landmarker:
             for time in range(3):
                 image, _ = pictures()[rng.integers(len(SHAPES))]
-                call = landmarker.detect
                 if mode == MODES.VIDEO:
-                    result = landmarker.detect_for_video(image, time * 33)
+                    result = landmarker.process_frame(image, time * 33)
                 else:
-                    result = call(image)
+                    result = landmarker.process(image)
                 _check(result, max(named[most], 0), faults)
     except REFUSALS:
         return
@@ -221,6 +231,8 @@ def _check(result: Any, most: int, faults: list[str]) -> None:
         if len(values) > most:
             faults.append(f"{name}: {len(values)} objects, wanted {most}")
         for points in values:
+            if name == "gestures" and not np.isfinite([each.score for each in points]).all():
+                faults.append(f"gestures: {points}")
             if name.endswith("landmarks") and "world" not in name:
                 at = np.array([(p.x, p.y, p.z) for p in points])
                 if not np.isfinite(at).all():

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
+from zipfile import ZipFile
 
+import flatbuffers
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tests.support.bundles import aligned_bundle
+from tests.support.described_detectors import Ref, table, vector
+from tests.support.schema import pack_model
 from tests.support.tflite_builder import ModelBuilder
 
 Shapes = Sequence[tuple[int, ...]]
@@ -72,3 +78,67 @@ def fake_bundle(kind: str, rng: Generator, **changed: Any) -> bytes:
         outputs = changed.get(name, plausible(name, rng))
         files[name] = fake_network(NETWORKS[name][0], outputs)
     return aligned_bundle(**files)
+
+
+def labelled(b: ModelBuilder, scores: int, labels: Sequence[str]) -> bytes:
+    """A model with the names of its output's classes in its metadata."""
+    d = flatbuffers.Builder()
+    file = table(d, Ref(d.CreateString("labels.txt")), None, np.int8(2))
+    output = table(d, None, None, None, None, None, None, Ref(vector(d, [file])))
+    graph = table(d, None, None, None, Ref(vector(d, [output])))
+    d.Finish(table(d, None, None, None, Ref(vector(d, [graph]))), b"M001")
+    model = dict(b.model([scores]))
+    model["buffers"] = [*model["buffers"], {"data": bytes(d.Output())}]
+    model["metadata"] = [{"name": "TFLITE_METADATA", "buffer": len(model["buffers"]) - 1}]
+    content = BytesIO(pack_model(model))
+    with ZipFile(content, "a") as packed:
+        packed.writestr("labels.txt", "".join(f"{label}\n" for label in labels))
+    return content.getvalue()
+
+
+@dataclass
+class GestureNetworks:
+    """A twin of gesture_recognizer.task: an embedder with a hyperbolic tangent, and classifiers.
+
+    Attributes:
+        embedder: [embedding, 127]: the weights of 63 numbers of points, one of the side, and 63 of
+            points in meters.
+        classifiers: [classes, embedding] of "canned" and maybe "custom".
+        labels: Of their classes.
+    """
+
+    embedder: Floats
+    classifiers: dict[str, Floats]
+    labels: dict[str, Sequence[str]]
+
+    @classmethod
+    def drawn(cls, rng: Generator, *kinds: str) -> GestureNetworks:
+        labels = {kind: ("None", f"{kind} one", f"{kind} two") for kind in kinds}
+        weights = {kind: rng.normal(0, 2, (3, 8)).astype(np.float32) for kind in kinds}
+        return cls(rng.normal(0, 0.5, (8, 127)).astype(np.float32), weights, labels)
+
+    def bundle(self, hands: bytes) -> bytes:
+        """The bundle, with the bundle of a hand landmarker."""
+        files = {"gesture_embedder.tflite": self._embedder()}
+        for kind, weights in self.classifiers.items():
+            b = ModelBuilder()
+            x = b.input((1, weights.shape[1]))
+            y = b.op("FULLY_CONNECTED", [x, b.constant(weights), -1], [(1, len(weights))])
+            y = b.op("SOFTMAX", [y], [(1, len(weights))], beta=1.0)
+            files[f"{kind}_gesture_classifier.tflite"] = labelled(b, y, self.labels[kind])
+        gestures = aligned_bundle(**files)
+        return aligned_bundle(
+            **{"hand_landmarker.task": hands, "hand_gesture_recognizer.task": gestures}
+        )
+
+    def _embedder(self) -> bytes:
+        b = ModelBuilder()
+        points, side, world = (b.input(shape) for shape in ((1, 21, 3), (1, 1), (1, 21, 3)))
+        flat = [
+            b.op("RESHAPE", [each, b.constant(np.int32([1, 63]))], [(1, 63)])
+            for each in (points, world)
+        ]
+        joined = b.op("CONCATENATION", [flat[0], side, flat[1]], [(1, 127)], axis=1)
+        weights = b.constant(self.embedder)
+        y = b.op("FULLY_CONNECTED", [joined, weights, -1], [(1, len(self.embedder))])
+        return b.build([b.op("TANH", [y], [(1, len(self.embedder))])])

@@ -24,7 +24,6 @@ ABSENT = {
         "TtsAudioResult", "TtsStream", "VoiceInfo", "WordTimestamp",
     ),
     "vision": (
-        "GestureRecognizer", "GestureRecognizerOptions", "GestureRecognizerResult",
         "HolisticLandmarker", "HolisticLandmarkerOptions", "HolisticLandmarkerResult",
         "InteractiveSegmenter", "InteractiveSegmenterBrushMode", "InteractiveSegmenterLegacy",
         "InteractiveSegmenterLegacyOptions", "InteractiveSegmenterLegacyRegionOfInterest",
@@ -36,8 +35,7 @@ ABSENT = {
 ABSENT_MODULES = {
     *("audio.audio_embedder", "audio.audio_transcriber", "audio.text_to_speech", "text"),
     *("text.language_detector", "text.text_classifier", "text.text_embedder"),
-    *("text.text_proofreader", "text.text_summarizer", "vision.gesture_recognizer"),
-    *("vision.gesture_recognizer_result", "vision.holistic_landmarker"),
+    *("text.text_proofreader", "text.text_summarizer", "vision.holistic_landmarker"),
     *("vision.interactive_segmenter", "vision.interactive_segmenter_legacy"),
 }
 """Modules that raise ModuleNotFoundError."""

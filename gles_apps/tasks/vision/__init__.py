@@ -15,6 +15,11 @@ from gles_apps.tasks.vision.face_landmarker import (
     FaceLandmarkerResult,
     FaceLandmarksConnections,
 )
+from gles_apps.tasks.vision.gesture_recognizer import (
+    GestureRecognizer,
+    GestureRecognizerOptions,
+    GestureRecognizerResult,
+)
 from gles_apps.tasks.vision.hand_landmarker import (
     HandLandmark,
     HandLandmarker,
@@ -65,6 +70,9 @@ __all__ = [
     "FaceLandmarkerOptions",
     "FaceLandmarkerResult",
     "FaceLandmarksConnections",
+    "GestureRecognizer",
+    "GestureRecognizerOptions",
+    "GestureRecognizerResult",
     "HandLandmark",
     "HandLandmarker",
     "HandLandmarkerOptions",

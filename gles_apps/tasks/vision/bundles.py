@@ -1,4 +1,4 @@
-"""Bundles of landmarkers, recognized by their files."""
+"""Bundles of tasks on faces, hands and bodies, recognized by their files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
-from gles_apps.tasks.vision.finding import Landmarker
+from gles_apps.tasks.vision.gesture_recognizer import GestureRecognizer, GestureRecognizerOptions
 from gles_apps.tasks.vision.hand_landmarker import HandLandmarker, HandLandmarkerOptions
 from gles_apps.tasks.vision.pose_landmarker import PoseLandmarker, PoseLandmarkerOptions
 
@@ -15,6 +16,7 @@ LANDMARKERS: dict[str, tuple[Any, Any, int]] = {
     "face": (FaceLandmarker, FaceLandmarkerOptions, 4),
     "hand": (HandLandmarker, HandLandmarkerOptions, 2),
     "pose": (PoseLandmarker, PoseLandmarkerOptions, 1),
+    "gesture": (GestureRecognizer, GestureRecognizerOptions, 2),
 }
 """The task, its options and the usual limit of objects, by kind."""
 
@@ -27,14 +29,16 @@ def landmarker_kind(base: BaseOptions) -> str | None:
         ModelError: The bundle is damaged.
     """
     files = Assets(base).files
+    if "hand_gesture_recognizer.task" in files:
+        return "gesture"
     kinds = (kind for kind in LANDMARKERS if f"{kind}_landmarks_detector.tflite" in files)
     return next(kinds, None)
 
 
 def make_landmarker(
     kind: str, base: BaseOptions, mode: VisionTaskRunningMode, most: int | None = None
-) -> Landmarker[Any]:
-    """A landmarker that smooths rigidly.
+) -> VisionTask[Any]:
+    """A task that smooths rigidly, if at all.
 
     Args:
         kind: A key of `LANDMARKERS`.
@@ -44,7 +48,7 @@ def make_landmarker(
     """
     task, options, usual = LANDMARKERS[kind]
     chosen = options(base, mode, usual if most is None else most)
-    if kind != "hand":
+    if hasattr(chosen, "rigid_smoothing"):
         chosen.rigid_smoothing = True
-    made: Landmarker[Any] = task(chosen)
+    made: VisionTask[Any] = task(chosen)
     return made

@@ -83,7 +83,7 @@ def normalization(metadata: TensorMetadata, mean: float, std: float) -> tuple[fl
     return mean, std
 
 
-class Landmarker(Detects[R]):
+class Follower(VisionTask[R]):
     """Base of tasks that find objects, and follow them by their landmarks in streams."""
 
     smooths = True
@@ -147,6 +147,10 @@ class Landmarker(Detects[R]):
         return (timestamp_ms - self._latest) / 1000
 
 
+class Landmarker(Follower[R], Detects[R]):
+    """Base of tasks whose results are landmarks."""
+
+
 def normalized(landmarks: Landmarks, image: Image) -> list[containers.NormalizedLandmark]:
     """Points in shares of the picture."""
     height, width = image.size
@@ -180,6 +184,7 @@ def _probabilities(landmarks: Landmarks) -> list[tuple[float | None, float | Non
 
 __all__ = [
     "Finder",
+    "Follower",
     "Landmarker",
     "VisionTask",
     "has_outputs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from gles_apps.tasks.components.containers import (
     Category,
@@ -22,6 +23,7 @@ from gles_apps.tasks.vision.drawing_utils import draw_points
 from gles_apps.tasks.vision.face_landmarker import at_least_one
 from gles_apps.tasks.vision.finding import (
     Finder,
+    Follower,
     Landmarker,
     has_outputs,
     in_meters,
@@ -35,6 +37,8 @@ from gles_apps.vision.skeletons import HAND_EDGES
 from gles_apps.vision.tracking import Tracker
 from gles_delegate import ModelError
 from gles_delegate.extension import Size
+
+R = TypeVar("R")
 
 COLORS = {"Left": (255, 140, 60), "Right": (60, 220, 140)}
 
@@ -120,33 +124,22 @@ class HandLandmarkerOptions:
     result_callback: Callable[[HandLandmarkerResult, Image, int], None] | None = None
 
 
-class HandLandmarker(Landmarker[HandLandmarkerResult]):
-    """Finds hands and their points. They are not smoothed, as in MediaPipe.
-
-    Examples:
-        >>> path = "hand_landmarker.task"
-        >>> with mp.tasks.vision.HandLandmarker.create_from_model_path(path) as landmarker:
-        ...     result = landmarker.detect(picture)
-        >>> len(result.hand_landmarks) == len(result.handedness)
-        True
-    """
+class HandFollower(Follower[R]):
+    """Base of tasks on hands. Their points are not smoothed, as in MediaPipe."""
 
     smooths = False
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> HandLandmarkerOptions:
-        return HandLandmarkerOptions(base)
-
-    def _load(self) -> None:
-        options: HandLandmarkerOptions = self.options
+    def _load_hands(self, bundle: str = "") -> None:
+        """Load the networks of hand_landmarker.task, which may be a `bundle` in another one."""
+        options = self.options
         most = at_least_one("num_hands", options.num_hands)
         finder = Finder(
-            self._network("hand_detector.tflite"),
+            self._network(f"{bundle}hand_detector.tflite"),
             (PALM_DETECTOR,),
             options.min_hand_detection_confidence,
             0.3,
         )
-        hand = self._network("hand_landmarks_detector.tflite")
+        hand = self._network(f"{bundle}hand_landmarks_detector.tflite")
         if not has_outputs(hand, (63, 1, 1, 63)):
             raise ModelError(
                 f"expected {hand.name} to be a network of 21 points of a hand, found outputs "
@@ -160,7 +153,7 @@ class HandLandmarker(Landmarker[HandLandmarkerResult]):
         )
         self._follow(finder, hand, HAND, limits)
 
-    def _process(
+    def _hands(
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> HandLandmarkerResult:
         hands = [hand for hand, _ in self._seen(image, region, timestamp_ms)]
@@ -169,6 +162,30 @@ class HandLandmarker(Landmarker[HandLandmarkerResult]):
             [normalized(hand, image) for hand in hands],
             [in_meters(hand) for hand in hands],
         )
+
+
+class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmarkerResult]):
+    """Finds hands and their points.
+
+    Examples:
+        >>> path = "hand_landmarker.task"
+        >>> with mp.tasks.vision.HandLandmarker.create_from_model_path(path) as landmarker:
+        ...     result = landmarker.detect(picture)
+        >>> len(result.hand_landmarks) == len(result.handedness)
+        True
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> HandLandmarkerOptions:
+        return HandLandmarkerOptions(base)
+
+    def _load(self) -> None:
+        self._load_hands()
+
+    def _process(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> HandLandmarkerResult:
+        return self._hands(image, region, timestamp_ms)
 
 
 def _side(right: float) -> Category:

@@ -44,6 +44,26 @@ class Detects(VisionTask[R], Generic[R]):
         self._send(image, timestamp_ms, image_processing_options)
 
 
+class Recognizes(VisionTask[R], Generic[R]):
+    """Tasks that recognize gestures; see `Detects` for modes and errors."""
+
+    def recognize(self, image: Image, image_processing_options: Processing = None) -> R:
+        """The gestures in a picture."""
+        return self._image(image, image_processing_options)
+
+    def recognize_for_video(
+        self, image: Image, timestamp_ms: int, image_processing_options: Processing = None
+    ) -> R:
+        """The gestures in a frame."""
+        return self._frame(image, timestamp_ms, image_processing_options)
+
+    def recognize_async(
+        self, image: Image, timestamp_ms: int, image_processing_options: Processing = None
+    ) -> None:
+        """Look for gestures in a frame of a live stream."""
+        self._send(image, timestamp_ms, image_processing_options)
+
+
 class Classifies(VisionTask[R], Generic[R]):
     """Tasks that classify pictures; see `Detects` for modes and errors."""
 

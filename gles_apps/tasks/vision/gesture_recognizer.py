@@ -1,0 +1,227 @@
+"""GestureRecognizer: gestures of hands, by their points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gles_apps.tasks.classes import Classifier
+from gles_apps.tasks.components.containers import (
+    Category,
+    Landmark,
+    NormalizedLandmark,
+    Row,
+)
+from gles_apps.tasks.components.processors import ClassifierOptions
+from gles_apps.tasks.image import Image
+from gles_apps.tasks.network import PictureNetwork
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.vision.hand_landmarker import HandFollower, HandLandmarkerResult
+from gles_apps.tasks.vision.methods import Recognizes
+from gles_apps.vision.drawing import Drawing
+from gles_apps.vision.regions import Region
+from gles_delegate import ModelError
+from gles_delegate.extension import Array, Size
+
+HANDS, GESTURES = "hand_landmarker.task/", "hand_gesture_recognizer.task/"
+EMBEDDER = f"{GESTURES}gesture_embedder.tflite"
+CANNED, CUSTOM = (f"{GESTURES}{kind}_gesture_classifier.tflite" for kind in ("canned", "custom"))
+NO_GESTURE = "None"
+"""The class of a hand without a gesture, in both classifiers."""
+
+
+@dataclass
+class GestureRecognizerResult:
+    """Hands in a picture, and their gestures.
+
+    Attributes:
+        gestures: The gesture of each hand, with the index -1; "None" is the class of no gesture.
+            Empty for a hand of which no class is allowed.
+        handedness: "Left" or "Right" for each hand, if the picture is mirrored.
+        hand_landmarks: 21 points of each hand; see `HandLandmark`.
+        hand_world_landmarks: The same in meters.
+    """
+
+    gestures: list[list[Category]]
+    handedness: list[list[Category]]
+    hand_landmarks: list[list[NormalizedLandmark]]
+    hand_world_landmarks: list[list[Landmark]]
+
+    def draw(self, drawing: Drawing) -> None:
+        """Draw the fingers, the side at the wrist, and the gesture at the middle finger's tip."""
+        self._hands.draw(drawing)
+        for hand, gestures in zip(self.hand_landmarks, self.gestures, strict=True):
+            for gesture in gestures:
+                at = (hand[12].x or 0.0) * drawing.size[1], (hand[12].y or 0.0) * drawing.size[0]
+                drawing.label(at, gesture.category_name or "", (255, 255, 255))
+
+    def rows(self, size: Size) -> list[Row]:
+        """A row for each hand, in pixels of a picture of this height and width."""
+        names = [gestures[0].category_name if gestures else None for gestures in self.gestures]
+        rows = self._hands.rows(size)
+        return [row | {"gesture": name} for row, name in zip(rows, names, strict=True)]
+
+    @property
+    def _hands(self) -> HandLandmarkerResult:
+        return HandLandmarkerResult(self.handedness, self.hand_landmarks, self.hand_world_landmarks)
+
+
+@dataclass
+class GestureRecognizerOptions:
+    """Options of `GestureRecognizer`.
+
+    Attributes:
+        base_options: The bundle: gesture_recognizer.task.
+        running_mode: Single pictures, a video or a live stream.
+        num_hands: Maximum number of hands.
+        min_hand_detection_confidence: Minimum score of a detection.
+        min_hand_presence_confidence: A hand is lost if its presence is not higher.
+        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
+            (intersection over union) is that hand.
+        canned_gesture_classifier_options: Which of MediaPipe's gestures count.
+        custom_gesture_classifier_options: Which of the bundle's own gestures count, if it has any.
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    num_hands: int = 1
+    min_hand_detection_confidence: float = 0.5
+    min_hand_presence_confidence: float = 0.5
+    min_tracking_confidence: float = 0.5
+    canned_gesture_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
+    custom_gesture_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
+    result_callback: Callable[[GestureRecognizerResult, Image, int], None] | None = None
+
+
+class GestureRecognizer(HandFollower[GestureRecognizerResult], Recognizes[GestureRecognizerResult]):
+    """Finds hands and their gestures.
+
+    The bundle has two bundles: hand_landmarker.task, and hand_gesture_recognizer.task with
+    gesture_embedder.tflite, canned_gesture_classifier.tflite and maybe
+    custom_gesture_classifier.tflite. A custom gesture other than "None" wins.
+
+    Examples:
+        >>> path = "gesture_recognizer.task"
+        >>> with mp.tasks.vision.GestureRecognizer.create_from_model_path(path) as recognizer:
+        ...     result = recognizer.recognize(picture)
+        >>> len(result.gestures) == len(result.handedness)
+        True
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> GestureRecognizerOptions:
+        return GestureRecognizerOptions(base)
+
+    def _load(self) -> None:
+        options: GestureRecognizerOptions = self.options
+        self._load_hands(HANDS)
+        self._embedder = self._network(EMBEDDER)
+        _require_inputs(self._embedder, 63, 1, 63)
+        length = int(np.prod(self._embedder.shapes[0]))
+        self._classifiers = [self._classifier(CANNED, options.canned_gesture_classifier_options)]
+        if self.assets.has(CUSTOM):
+            chosen = options.custom_gesture_classifier_options
+            self._classifiers.insert(0, self._classifier(CUSTOM, chosen))
+        for network, _ in self._classifiers:
+            _require_inputs(network, length)
+
+    def _classifier(
+        self, name: str, options: ClassifierOptions
+    ) -> tuple[PictureNetwork, Classifier]:
+        network = self._network(name)
+        return network, Classifier(network.shapes[:1], network.metadata.outputs[:1], options)
+
+    def _process(
+        self, image: Image, region: Region, timestamp_ms: int | None
+    ) -> GestureRecognizerResult:
+        hands = self._hands(image, region, timestamp_ms)
+        size, turn = image.size, math.radians(-region.rotation)
+        gestures = [
+            self._gesture(
+                [
+                    seen_by_embedder(_array(points), turn, size),
+                    np.array([left_score(side)], np.float32),
+                    seen_by_embedder(_array(world), turn),
+                ]
+            )
+            for (side,), points, world in zip(
+                hands.handedness, hands.hand_landmarks, hands.hand_world_landmarks, strict=True
+            )
+        ]
+        return GestureRecognizerResult(
+            gestures, hands.handedness, hands.hand_landmarks, hands.hand_world_landmarks
+        )
+
+    def _gesture(self, features: Sequence[Array]) -> list[Category]:
+        embedding = _outputs(self._embedder, features)[0]
+        return combined(
+            [
+                classifier.heads(_outputs(network, [embedding])[:1])[0].categories
+                for network, classifier in self._classifiers
+            ]
+        )
+
+
+def seen_by_embedder(points: Array, turn: float, picture: Size | None = None) -> Array:
+    """Points relative to the wrist and to the size of the hand (landmarks_to_matrix_calculator.cc).
+
+    Args:
+        points: [21, 3], in shares of the picture or in meters.
+        turn: How far the picture is to be turned clockwise, in radians.
+        picture: Its height and width, for points in shares of it.
+    """
+    points = points.astype(np.float64)
+    if picture is not None:
+        points[:, :2] *= np.array(picture[::-1]) / max(picture)
+    x, y = points[:, 0].copy(), points[:, 1].copy()
+    points[:, 0] = x * math.cos(turn) - y * math.sin(turn)
+    points[:, 1] = y * math.cos(turn) + x * math.sin(turn)
+    points -= points[0]
+    extent = np.ptp(points[:, :2], axis=0).max() + 1e-5
+    result: Array = (points / extent).astype(np.float32)
+    return result
+
+
+def left_score(side: Category) -> float:
+    """The probability of a left hand (handedness_util.cc)."""
+    score = side.score or 0.0
+    return score if side.category_name == "Left" else 1 - score
+
+
+def combined(answers: Sequence[Sequence[Category]]) -> list[Category]:
+    """The first classifier's best class that is a gesture, or else the first best class
+    (combined_prediction_calculator.cc).
+    """
+    best = [max(answer, key=lambda each: each.score or 0.0) for answer in answers if answer]
+    chosen = next((each for each in best if each.category_name != NO_GESTURE), None)
+    chosen = chosen or next(iter(best), None)
+    return [] if chosen is None else [Category(-1, chosen.score, None, chosen.category_name)]
+
+
+def _array(points: Sequence[Landmark] | Sequence[NormalizedLandmark]) -> Array:
+    return np.array([(point.x, point.y, point.z) for point in points], np.float64)
+
+
+def _outputs(network: PictureNetwork, features: Sequence[Array]) -> list[Array]:
+    shapes = [details["shape"] for details in network.inputs]
+    return network.run(
+        {
+            i: np.reshape(each, shape)
+            for i, (each, shape) in enumerate(zip(features, shapes, strict=True))
+        }
+    )
+
+
+def _require_inputs(network: PictureNetwork, *elements: int) -> None:
+    """Raise ModelError unless the inputs have these numbers of elements, in float32."""
+    found = [(int(np.prod(each["shape"])), each["dtype"]) for each in network.inputs]
+    if found != [(count, np.float32) for count in elements]:
+        shapes = [each["shape"].tolist() for each in network.inputs]
+        raise ModelError(
+            f"expected {network.name} to have float32 inputs of {', '.join(map(str, elements))} "
+            f"elements, found {shapes}"
+        )
