@@ -42,7 +42,7 @@ from gles_delegate.extension import (
 
 logger = logging.getLogger("gles_delegate")
 
-SHOWN = ("class", "label", "side", "score", "share", "box", "rotation")
+SHOWN = ("class", "label", "side", "gesture", "score", "share", "box", "rotation")
 """Columns of results in the terminal."""
 
 

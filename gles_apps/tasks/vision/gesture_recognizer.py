@@ -51,18 +51,19 @@ class GestureRecognizerResult:
     hand_world_landmarks: list[list[Landmark]]
 
     def draw(self, drawing: Drawing) -> None:
-        """Draw the fingers, the side at the wrist, and the gesture at the middle finger's tip."""
-        self._hands.draw(drawing)
-        for hand, gestures in zip(self.hand_landmarks, self.gestures, strict=True):
-            for gesture in gestures:
-                at = (hand[12].x or 0.0) * drawing.size[1], (hand[12].y or 0.0) * drawing.size[0]
-                drawing.label(at, gesture.category_name or "", (255, 255, 255))
+        """Draw the fingers, and the side and the gesture at the wrist."""
+        sides = [side.category_name or "" for (side,) in self.handedness]
+        captions = [" ".join(filter(None, pair)) for pair in zip(sides, self._names, strict=True)]
+        self._hands.draw(drawing, captions)
 
     def rows(self, size: Size) -> list[Row]:
         """A row for each hand, in pixels of a picture of this height and width."""
-        names = [gestures[0].category_name if gestures else None for gestures in self.gestures]
         rows = self._hands.rows(size)
-        return [row | {"gesture": name} for row, name in zip(rows, names, strict=True)]
+        return [row | {"gesture": name} for row, name in zip(rows, self._names, strict=True)]
+
+    @property
+    def _names(self) -> list[str | None]:
+        return [gestures[0].category_name if gestures else None for gestures in self.gestures]
 
     @property
     def _hands(self) -> HandLandmarkerResult:

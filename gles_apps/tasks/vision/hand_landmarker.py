@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -83,14 +83,16 @@ class HandLandmarkerResult:
     hand_landmarks: list[list[NormalizedLandmark]]
     hand_world_landmarks: list[list[Landmark]]
 
-    def draw(self, drawing: Drawing) -> None:
-        """Draw the fingers, and the side at the wrist."""
-        for hand, sides in zip(self.hand_landmarks, self.handedness, strict=True):
-            side = sides[0].category_name or ""
+    def draw(self, drawing: Drawing, captions: Sequence[str] | None = None) -> None:
+        """Draw the fingers, and at the wrist the captions of the hands; None: their sides."""
+        names = [side.category_name or "" for (side,) in self.handedness]
+        for hand, side, caption in zip(
+            self.hand_landmarks, names, names if captions is None else captions, strict=True
+        ):
             color = COLORS.get(side, (255, 255, 255))
             draw_points(drawing, hand, HAND_EDGES, points=(255, 255, 255), lines=color)
             at = (hand[0].x or 0.0) * drawing.size[1], (hand[0].y or 0.0) * drawing.size[0]
-            drawing.label(at, side, color)
+            drawing.label(at, caption, color)
 
     def rows(self, size: Size) -> list[Row]:
         """A row for each hand, in pixels of a picture of this height and width."""
