@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-systems \
+.PHONY: demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-peers test-systems \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -97,6 +97,10 @@ test-litert: .venv/.with-test
 			tests/litert/test_compiled_model.py \
 			|| exit 1; \
 	done
+
+# LiteRT's own tests of its interpreter, on ours; LITERT is a clone of its repository.
+test-peers: .venv/.with-test
+	$(bin)/pytest tests/peers
 
 # The documentation's commands, `make demo`, `make test` and the wheel on fresh Debian 12, Debian 13 and
 # Ubuntu 24.04, and a selection on Debian for arm64; `systems` and `steps` choose.

@@ -497,11 +497,12 @@ class Interpreter(NotPickled, Closing):
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
         """One of `get_tensor_details`."""
-        for details in self.get_tensor_details(subgraph_index):
+        every = self.get_tensor_details(subgraph_index)
+        for details in every:
             if details["index"] == tensor_index:
                 return details
         raise ValueError(
-            f"Tensor with no shape found. Subgraph {subgraph_index} has no tensor {tensor_index}"
+            f"Invalid tensor index {tensor_index} exceeds max tensor index {len(every)}"
         )
 
     @cached_property

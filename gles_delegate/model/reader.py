@@ -124,7 +124,7 @@ def naming_file(path: str | bytes | os.PathLike[str]) -> Iterator[None]:
         name = repr(os.fspath(path))
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}..."
-        raise ModelError(f"cannot read the model file {name}: {reason_of(error)}") from error
+        raise ModelError(f"Could not open {name}: {reason_of(error)}") from error
 
 
 def read_content(file: Path) -> Content:

@@ -158,7 +158,7 @@ class StandAlone:
             )
         if not 0 <= index < len(self._graph.tensors):
             raise ValueError(
-                f"Invalid tensor index {index}: there are {len(self._graph.tensors)} tensors"
+                f"Invalid tensor index {index} exceeds max tensor index {len(self._graph.tensors)}"
             )
         return self._graph.tensors[index]
 

@@ -249,7 +249,7 @@ def test_inspect_needs_no_gpu(model: Path) -> None:
 
 
 WRONG = (
-    (["inspect", "{folder}/missing.tflite"], "cannot read the model file"),
+    (["inspect", "{folder}/missing.tflite"], "Could not open"),
     (["inspect", "{folder}"], "Is a directory"),
     (["inspect", "{folder}/x.npy"], "not a .tflite model"),
     (["inspect", "{folder}/cut.tflite"], "was the file cut off?"),

@@ -120,7 +120,7 @@ class TestWindow:
 
     def test_unreadable_model_ends_in_a_sentence(self, example: str, tmp_path: Path) -> None:
         model = tmp_path / "no.tflite"
-        assert "cannot read the model file" in run(example, "--model", model, status=1)
+        assert "Could not open" in run(example, "--model", model, status=1)
 
 
 def script(name: str, *arguments: object) -> str:
