@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-peers test-systems \
+.PHONY: demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-peers test-systems test-toolkits \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -97,6 +97,16 @@ test-litert: .venv/.with-test
 			tests/litert/test_compiled_model.py \
 			|| exit 1; \
 	done
+
+# The snippets of docs/toolkits.md, also for toolkits that are too large for the other tests.
+test-toolkits: export GLES_DELEGATE_REQUIRE = gl,windows,toolkits
+test-toolkits:
+	tools/setup-debian "$(PYTHON)" $(windows)
+	test -x .venv/toolkits/bin/python || $(PYTHON) -m venv .venv/toolkits
+	.venv/toolkits/bin/pip install -q -e '.[test]' panda3d vispy vtk
+	.venv/toolkits/bin/pytest tests/gl/test_snippets.py -k toolkits
+	.venv/toolkits/bin/pip install -q arcade  # which wants older libraries
+	.venv/toolkits/bin/pytest tests/gl/test_snippets.py -k arcade
 
 # LiteRT's own tests of its interpreter, on ours; LITERT is a clone of its repository.
 test-peers: .venv/.with-test

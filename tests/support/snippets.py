@@ -671,8 +671,15 @@ def _(names: Names) -> None:
             assert np.ptp(np.frombuffer(drawn, np.uint8).reshape(-1, 4), axis=0).max() > 50
             names["drawn"] = True
 
+    def check() -> None:
+        drawn = names["drawn"]
+        if isinstance(drawn, np.ndarray):
+            rows, columns = np.nonzero((drawn == (0, 90, 255, 255)).all(axis=-1))
+            assert 0.03 < rows.size / drawn[..., 0].size < 0.1
+            assert abs(columns.mean() - 77) + abs(rows.mean() - 72) < 10
+
     names["camera"] = camera()
-    names["checks"] = [lambda: names["drawn"]]
+    names["checks"] = [check]
 
 
 @before("docs/toolkits.md", "egl = gd.EglContext()")
