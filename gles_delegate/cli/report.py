@@ -17,7 +17,8 @@ from typing import Any
 import click
 
 from gles_delegate.bench import timing
-from gles_delegate.bench.comparison import random_feeds
+from gles_delegate.bench.comparison import compare_outputs, random_feeds
+from gles_delegate.bench.starts import starts, texture_to_texture
 from gles_delegate.cli import common
 from gles_delegate.cli.benchmark import as_data
 from gles_delegate.cli.doctor import measured, self_test
@@ -49,11 +50,12 @@ def report(device: int | None, quick: bool, as_json: bool) -> None:
         state["verify"] = _attempt(partial(verification, device, quick))
         state["bench"] = _attempt(lambda: dataclasses.asdict(measured(device, 5 if quick else 45)))
         state["networks"] = _networks(device, runs=3 if quick else 20)
+        state["texture_to_texture"] = _attempt(partial(_textures, device, 10 if quick else 60))
     common.print_json(_without_names(state))
 
 
 def _networks(device: int | None, runs: int) -> dict[str, Any]:
-    """Benchmarks of the networks that come with the package, by name."""
+    """Times, starts and agreement with LiteRT of the package's networks, by name."""
     against = ("litert",) if find_spec("ai_edge_litert") else ()
     schedule = timing.Schedule(runs=runs, against=against)
     options = GpuDelegateOptions(device_index=device)
@@ -61,7 +63,11 @@ def _networks(device: int | None, runs: int) -> dict[str, Any]:
     for entry in files("gles_delegate.bench").joinpath("networks").iterdir():
         if entry.name.endswith(".tflite"):
             model = ModelFile(entry.read_bytes())
-            speeds[entry.name] = _attempt(partial(_speed, model, options, schedule))
+            speed = _attempt(partial(_speed, model, options, schedule))
+            speed["starts"] = _attempt(partial(starts, model, device))
+            if against:
+                speed["agreement"] = _attempt(partial(_agreement, model, options))
+            speeds[entry.name] = speed
     return dict(sorted(speeds.items()))
 
 
@@ -69,6 +75,19 @@ def _speed(
     model: ModelFile, options: GpuDelegateOptions, schedule: timing.Schedule
 ) -> dict[str, Any]:
     return as_data(timing.benchmark(model, random_feeds(model), options, schedule))
+
+
+def _agreement(model: ModelFile, options: GpuDelegateOptions) -> dict[str, Any]:
+    """The largest difference from LiteRT, as a share of an output's largest value."""
+    differences = compare_outputs(model, random_feeds(model), options)
+    largest = max(each.error / each.scale for each in differences)
+    return {"largest": largest, "passed": all(each.passed for each in differences)}
+
+
+def _textures(device: int | None, runs: int) -> dict[str, Any]:
+    """Seconds from a picture's texture to a mask's."""
+    model = files("gles_delegate.bench").joinpath("networks").joinpath("ball_segmenter.tflite")
+    return {"seconds": texture_to_texture(ModelFile(model.read_bytes()), device, runs)}
 
 
 def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:

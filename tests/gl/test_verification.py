@@ -337,7 +337,12 @@ def test_a_report_has_no_path_and_no_name(tmp_path: Path, monkeypatch: pytest.Mo
     own = {path.name for path in (EXAMPLES / "models").glob("*.tflite")}
     assert set(state["networks"]) == own
     assert len(own) == 4
-    assert all(speed["runs"]["p50"] > 0 for speed in state["networks"].values())
+    for speed in state["networks"].values():
+        assert speed["runs"]["p50"] > 0
+        assert speed["starts"]["warm"] > 0
+        assert speed["starts"]["cold"] > 0
+        assert "agreement" not in speed
+    assert state["texture_to_texture"]["seconds"] > 0
 
 
 @pytest.mark.parametrize(

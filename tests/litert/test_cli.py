@@ -241,6 +241,13 @@ def test_benchmark_refuses(arguments: list[str], message: str, status: int, mode
     assert message in call("benchmark", model, *arguments, status=status)
 
 
+def test_a_report_says_how_far_networks_are_from_litert() -> None:
+    networks = call_json("report", "--quick")["networks"]
+    for speed in networks.values():
+        assert 0 < speed["agreement"]["largest"] < 1e-5
+        assert speed["agreement"]["passed"]
+
+
 def test_a_run_without_work_leaves_the_model_as_it_was() -> None:
     with gd.GpuDelegate() as delegate:
         interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
