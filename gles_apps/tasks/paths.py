@@ -6,11 +6,12 @@ import sys
 from types import ModuleType
 
 from gles_apps.tasks import image, options
-from gles_apps.tasks.audio import audio_classifier
+from gles_apps.tasks.audio import audio_classifier, audio_record
 from gles_apps.tasks.components import containers, processors
 from gles_apps.tasks.vision import gesture_recognizer, image_embedder
 
 PATHS = {
+    "audio.core.audio_record": audio_record,
     "audio.core.audio_task_running_mode": audio_classifier,
     "components.containers.audio_data": containers,
     "components.containers.bounding_box": containers,

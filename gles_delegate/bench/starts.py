@@ -1,4 +1,4 @@
-"""Times that users of a device wait for: its first results, and a mask's texture for a picture's."""
+"""Times that users of a device wait for: first results, and a mask's texture for a picture's."""
 
 from __future__ import annotations
 

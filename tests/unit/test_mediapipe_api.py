@@ -41,8 +41,8 @@ ABSENT_MODULES = {
 """Modules that raise ModuleNotFoundError."""
 OF_C = {"from_ctypes", "to_ctypes", "ctype", "create_from_ctypes", "free_ctypes"}
 """Methods of MediaPipe's binding to its library in C, whose classes begin with Mp and end in C."""
-LATER = {"create_audio_record", "_result_callback_c"}
-"""A method that records from a microphone, and a field of the binding."""
+LATER = {"_result_callback_c"}
+"""A field of the binding."""
 EXTRA = {
     *("context", "gpu_options", "antialias", "progress", "rigid_smoothing", "output_texture"),
     *("kind", "labels", "found", "texture", "mean", "std", "requires_normalization"),

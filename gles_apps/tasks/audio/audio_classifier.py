@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from gles_apps.tasks.audio.audio_record import AudioRecord
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import AudioData, ClassificationResult
 from gles_apps.tasks.options import BaseOptions
@@ -131,6 +132,12 @@ class AudioClassifier(Task[list[ClassificationResult]]):
                 assert self._stream is not None
                 self._stream.send(partial(self._deliver, window, self._rest_time))
                 self._rest_time += round(1000 * self._samples / self._rate)
+
+    def create_audio_record(
+        self, num_channels: int, sample_rate: int, required_input_buffer_size: int
+    ) -> AudioRecord:
+        """A recorder of sounds to classify; see `AudioRecord`, also for errors."""
+        return AudioRecord(num_channels, sample_rate, required_input_buffer_size)
 
     def _deliver(self, samples: Array, timestamp_ms: int) -> Callable[[], object]:
         """Classify a window; return the call of the callback."""
