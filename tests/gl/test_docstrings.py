@@ -21,6 +21,7 @@ from gles_apps.live.libgst import libgst
 from gles_delegate import ops
 from gles_delegate.ops.lib import registry
 from tests.conftest import MODELS, Require
+from tests.gl.test_interactive import last_channel
 from tests.support.example import EXAMPLES, write_video
 from tests.support.fake_networks import GestureNetworks, fake_bundle
 from tests.support.snippets import MODELS as MADE
@@ -36,7 +37,7 @@ PUBLISHED = (
     "yamnet.tflite",
 )
 """Files that examples name."""
-FROM_TASKS = ("Options", "Result")
+FROM_TASKS = ("Options", "RegionOfInterest", "Result")
 """Endings of classes that the example of their task shows."""
 
 
@@ -61,6 +62,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
     files = {name: make() for name, make in MADE.items()}
     files["pose_landmarker_lite.task"] = fake_bundle("pose", np.random.default_rng(0))
+    files["magic_touch.tflite"] = last_channel()
     hands = fake_bundle("hand", np.random.default_rng(0))
     gestures = GestureNetworks.drawn(np.random.default_rng(0), "canned")
     files["gesture_recognizer.task"] = gestures.bundle(hands)

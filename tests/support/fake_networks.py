@@ -81,11 +81,14 @@ def fake_bundle(kind: str, rng: Generator, **changed: Any) -> bytes:
 
 
 def labelled(b: ModelBuilder, scores: int, labels: Sequence[str]) -> bytes:
-    """A model with the names of its output's classes in its metadata."""
+    """A model with the names of its output's classes in its metadata, and inputs of 0 to 1."""
     d = flatbuffers.Builder()
+    mean, std = (d.CreateNumpyVector(np.float32([value])) for value in (0, 255))
+    unit = table(d, np.uint8(1), Ref(table(d, Ref(mean), Ref(std))))  # NormalizationOptions
+    seen = table(d, None, None, None, None, Ref(vector(d, [unit])))
     file = table(d, Ref(d.CreateString("labels.txt")), None, np.int8(2))
     output = table(d, None, None, None, None, None, None, Ref(vector(d, [file])))
-    graph = table(d, None, None, None, Ref(vector(d, [output])))
+    graph = table(d, None, None, Ref(vector(d, [seen])), Ref(vector(d, [output])))
     d.Finish(table(d, None, None, None, Ref(vector(d, [graph]))), b"M001")
     model = dict(b.model([scores]))
     model["buffers"] = [*model["buffers"], {"data": bytes(d.Output())}]

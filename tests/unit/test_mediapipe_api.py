@@ -25,8 +25,7 @@ ABSENT = {
     ),
     "vision": (
         "HolisticLandmarker", "HolisticLandmarkerOptions", "HolisticLandmarkerResult",
-        "InteractiveSegmenter", "InteractiveSegmenterBrushMode", "InteractiveSegmenterLegacy",
-        "InteractiveSegmenterLegacyOptions", "InteractiveSegmenterLegacyRegionOfInterest",
+        "InteractiveSegmenter", "InteractiveSegmenterBrushMode",
         "InteractiveSegmenterOptions", "InteractiveSegmenterStroke",
         "InteractiveSegmenterStrokePoint",
     ),
@@ -36,7 +35,7 @@ ABSENT_MODULES = {
     *("audio.audio_embedder", "audio.audio_transcriber", "audio.text_to_speech", "text"),
     *("text.language_detector", "text.text_classifier", "text.text_embedder"),
     *("text.text_proofreader", "text.text_summarizer", "vision.holistic_landmarker"),
-    *("vision.interactive_segmenter", "vision.interactive_segmenter_legacy"),
+    "vision.interactive_segmenter",
 }
 """Modules that raise ModuleNotFoundError."""
 OF_C = {"from_ctypes", "to_ctypes", "ctype", "create_from_ctypes", "free_ctypes"}

@@ -42,6 +42,13 @@ from gles_apps.tasks.vision.image_segmenter import (
     ImageSegmenterOptions,
     ImageSegmenterResult,
 )
+from gles_apps.tasks.vision.interactive_segmenter_legacy import (
+    InteractiveSegmenterLegacy,
+    InteractiveSegmenterLegacyOptions,
+)
+from gles_apps.tasks.vision.interactive_segmenter_legacy import (
+    RegionOfInterest as InteractiveSegmenterLegacyRegionOfInterest,
+)
 from gles_apps.tasks.vision.object_detector import (
     ObjectDetector,
     ObjectDetectorOptions,
@@ -88,6 +95,9 @@ __all__ = [
     "ImageSegmenter",
     "ImageSegmenterOptions",
     "ImageSegmenterResult",
+    "InteractiveSegmenterLegacy",
+    "InteractiveSegmenterLegacyOptions",
+    "InteractiveSegmenterLegacyRegionOfInterest",
     "ObjectDetector",
     "ObjectDetectorOptions",
     "ObjectDetectorResult",

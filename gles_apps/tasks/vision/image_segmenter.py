@@ -12,6 +12,7 @@ from gles_apps.tasks.classes import softmax
 from gles_apps.tasks.components.containers import Row
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.methods import Segments
 from gles_apps.vision.classes import class_name, require_labels
 from gles_apps.vision.detection import sigmoid
@@ -130,25 +131,11 @@ class ImageSegmenterOptions:
     labels: Sequence[str] | None = None
 
 
-class ImageSegmenter(Segments[ImageSegmenterResult]):
-    """Makes masks of classes by a network with scores [1, height, width, classes], or with class
-    numbers, integers [1, height, width] or [1, height, width, 1].
+class Segmenter(VisionTask[ImageSegmenterResult]):
+    """Base of tasks that make masks."""
 
-    Attributes:
-        labels: Names of the classes, in the order of the masks.
-
-    Examples:
-        >>> path = "ball_segmenter.tflite"
-        >>> with mp.tasks.vision.ImageSegmenter.create_from_model_path(path) as segmenter:
-        ...     (ball,) = segmenter.segment(picture).confidence_masks
-        >>> ball.numpy_view().shape
-        (200, 320, 1)
-    """
-
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> ImageSegmenterOptions:
-        return ImageSegmenterOptions(base)
-
+    sees_alpha = False
+    """Whether a network of four channels sees the picture's alpha; otherwise it sees 0."""
     _texture: PixelTexture | None = None
 
     def _load(self) -> None:
@@ -177,7 +164,9 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
             self._write_to_texture(shape, options.output_texture)
         self._like, self._opencv = network.transform, True
         if network.transform.channels == "rgba":
-            self._like, self._opencv = without_alpha(network.transform), False
+            self._opencv = False
+            if not self.sees_alpha:
+                self._like = without_alpha(network.transform)
 
     def _write_to_texture(
         self, shape: Sequence[int], output: ImageOutput | Literal["classes"]
@@ -244,6 +233,26 @@ class ImageSegmenter(Segments[ImageSegmenterResult]):
         if self._is_single:
             return {number: shares[i] for i, number in ((1, 0), (0, UNLABELED)) if i in shares}
         return shares
+
+
+class ImageSegmenter(Segmenter, Segments[ImageSegmenterResult]):
+    """Makes masks of classes by a network with scores [1, height, width, classes], or with class
+    numbers, integers [1, height, width] or [1, height, width, 1].
+
+    Attributes:
+        labels: Names of the classes, in the order of the masks.
+
+    Examples:
+        >>> path = "ball_segmenter.tflite"
+        >>> with mp.tasks.vision.ImageSegmenter.create_from_model_path(path) as segmenter:
+        ...     (ball,) = segmenter.segment(picture).confidence_masks
+        >>> ball.numpy_view().shape
+        (200, 320, 1)
+    """
+
+    @classmethod
+    def _default_options(cls, base: BaseOptions) -> ImageSegmenterOptions:
+        return ImageSegmenterOptions(base)
 
 
 def _shares(numbers: Array) -> dict[int, float]:
