@@ -626,8 +626,8 @@ def test_regions_of_interest(expected: Any) -> None:
 
 
 def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'GestureRecognizer'"):
-        _ = vision.GestureRecognizer
+    with pytest.raises(AttributeError, match="no attribute 'HolisticLandmarker'"):
+        _ = vision.HolisticLandmarker
     with pytest.raises(AttributeError, match="no attribute 'genai'"):
         _ = mp.genai
     assert mp.tasks.vision is vision
