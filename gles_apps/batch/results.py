@@ -37,7 +37,8 @@ MOST_CELLS = 16384
 MOST_BYTES = 64 << 20
 """Limit for the numbers of the rows that a Parquet file has in a group."""
 FIELDS = {
-    "class": "number", "label": "text", "side": "text", "score": "real", "share": "real",
+    "class": "number", "label": "text", "side": "text", "gesture": "text", "score": "real",
+    "share": "real",
     **dict.fromkeys(("left", "top", "right", "bottom", "rotation"), "real"),
     "corners": "points", "key_points": "points", "key_point_scores": "reals", "points": "points",
 }  # fmt: skip

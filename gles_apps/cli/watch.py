@@ -64,7 +64,7 @@ def watch(
 ) -> None:
     """Show the results of MODEL for the frames of a camera, a video or a picture.
 
-    MODEL may be a bundle of a face, hand or pose landmarker.
+    MODEL may be a bundle of face, hand, gesture or pose.
 
     Keys in the window: Q quits, T shows the timings.
     """

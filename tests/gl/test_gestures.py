@@ -12,6 +12,7 @@ import pytest
 
 import gles_apps.tasks as mp
 import gles_delegate as gd
+from gles_apps.batch.results import FIELDS
 from gles_apps.tasks.components.containers import Category
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.options import ImageProcessingOptions, VisionTaskRunningMode
@@ -158,6 +159,7 @@ def test_results_draw_themselves_and_have_rows(
     (row,) = result.rows(picture.size)
     assert row["gesture"] == result.gestures[0][0].category_name
     assert row["side"] in ("Left", "Right")
+    assert row.keys() - {"box"} <= FIELDS.keys()
     drawing = Drawing(picture.size)
     result.draw(drawing)
     result.gestures[0] = []
