@@ -36,7 +36,7 @@ def load_mesa_apart() -> None:
         return
     with suppress(OSError):  # another driver, or another layout of folders
         _load(_VENDOR)
-        folders = os.environ.get("LIBGL_DRIVERS_PATH", "").split(":")
+        folders = filter(None, os.environ.get("LIBGL_DRIVERS_PATH", "").split(":"))
         drivers = [Path(folder, Path(name).name) for folder in folders for name in _DRIVERS]
         drivers += [Path(path).parent / name for path in _mapped(_VENDOR) for name in _DRIVERS]
         for driver in filter(Path.is_file, drivers):

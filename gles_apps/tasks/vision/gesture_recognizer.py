@@ -196,8 +196,11 @@ def left_score(side: Category) -> float:
 def combined(answers: Sequence[Sequence[Category]]) -> list[Category]:
     """The first classifier's best class that is a gesture, or else the first best class
     (combined_prediction_calculator.cc).
+
+    Args:
+        answers: The classes of each classifier, best first.
     """
-    best = [max(answer, key=lambda each: each.score or 0.0) for answer in answers if answer]
+    best = [answer[0] for answer in answers if answer]
     chosen = next((each for each in best if each.category_name != NO_GESTURE), None)
     chosen = chosen or next(iter(best), None)
     return [] if chosen is None else [Category(-1, chosen.score, None, chosen.category_name)]
