@@ -279,8 +279,9 @@ class Interpreter(NotPickled, Closing):
                 interpreter.invoke()
                 result = interpreter.get_tensor(...)
 
-        It is for threads that share an interpreter, with `GpuDelegateOptions(own_thread=True)`. The
-        lock is reentrant. `run` and signature runners take it themselves.
+        It is for threads that share an interpreter, which makes its own delegate or has one with
+        `GpuDelegateOptions(own_thread=True)`. The lock is reentrant. `run` and signature
+        runners take it themselves.
         """
         return self._lock
 
@@ -425,7 +426,8 @@ class Interpreter(NotPickled, Closing):
     def _view(self, array: Array) -> Array:
         """The array on memory that knows whether a view or a slice of it exists."""
         memory = _Memory(array.reshape(-1).view(np.uint8))
-        self._views = [*(view for view in self._views if view() is not None), ref(memory)]
+        with self._lock:
+            self._views = [*(view for view in self._views if view() is not None), ref(memory)]
         view: Array = np.asarray(memory).view(array.dtype).reshape(array.shape)
         return view
 
