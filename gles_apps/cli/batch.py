@@ -82,7 +82,7 @@ def batch(
 
     The table has a row for each class, object, person or area of a picture, as `run` lists them;
     or the outputs' numbers, if the network does not have such results. MODEL may be a bundle of a
-    face, hand, gesture or pose landmarker.
+    face, hand, gesture, pose or holistic landmarker.
 
     Pictures that cannot be read have a reason instead of results; then it exits with status 1.
     """

@@ -85,7 +85,7 @@ def run(
     """Run MODEL once on arrays or on a picture.
 
     Of a picture, the results of the network's task are listed: its classes, objects, people or
-    areas. MODEL may be a bundle of face, hand, gesture or pose.
+    areas. MODEL may be a bundle of face, hand, gesture, pose or holistic.
     """
     names = None if labels is None else tensor_files.read_labels(labels)
     settings = TaskSettings(labels=names, **chosen)

@@ -64,7 +64,7 @@ def watch(
 ) -> None:
     """Show the results of MODEL for the frames of a camera, a video or a picture.
 
-    MODEL may be a bundle of face, hand, gesture or pose.
+    MODEL may be a bundle of face, hand, gesture, pose or holistic.
 
     Keys in the window: Q quits, T shows the timings.
     """

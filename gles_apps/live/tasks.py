@@ -188,7 +188,7 @@ def landmarks(app: App, model: Model, *, most: int | None = None) -> Seer:
 
     Args:
         app: The networks' app.
-        model: MediaPipe's bundle of face, hand, gesture or pose, or its files by name.
+        model: MediaPipe's bundle of face, hand, gesture, pose or holistic, or its files by name.
         most: Maximum number of objects; default: 4 faces, 2 hands or one body.
 
     Raises:
@@ -202,7 +202,9 @@ def landmarks(app: App, model: Model, *, most: int | None = None) -> Seer:
         ... )
     """
     if landmarker_kind(app.base_options(model)) is None:
-        raise ModelError(f"expected a bundle of face, hand, gesture or pose, found {model}")
+        raise ModelError(
+            f"expected a bundle of face, hand, gesture, pose or holistic, found {model}"
+        )
     return seer_for(app, model, TaskSettings(top=most))
 
 

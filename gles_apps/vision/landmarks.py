@@ -31,13 +31,14 @@ class RegionRule:
         start: Index of the start of the line that gives the rotation.
         ends: The line ends at the mean of these points.
         target: The line's angle if the object is upright; see `rotation_between`.
-        scale: Factor for the box, after it was made square.
+        scale: Factor for the box.
         shift: Shift of the box downward, in box heights, before scaling.
         box: Indices of the landmarks inside the box; empty: all. A detection has its own box.
         upright: The sides of the box of landmarks are the picture's, and the rotation turns it
             about its center; otherwise it is the smallest box with the rotation.
         circle: Instead, use the box of the circle around `start` through the line's end
             (MediaPipe's AlignmentPointsRectsCalculator).
+        square: Make the box square.
 
     Examples:
         >>> rule = RegionRule(start=0, ends=(1,), scale=2.0)
@@ -53,6 +54,7 @@ class RegionRule:
     box: tuple[int, ...] = ()
     upright: bool = False
     circle: bool = False
+    square: bool = True
 
     @np.errstate(over="ignore", invalid="ignore")
     def of_detection(self, detection: Detection, picture: Size) -> Region:
@@ -85,7 +87,7 @@ class RegionRule:
             side = 2 * math.dist((x, y), end)
             box = Region((x, y), side, side)
         turned = replace(box, rotation=self._rotation(points))
-        return turned.grown(self.scale, (0.0, self.shift))
+        return turned.grown(self.scale, (0.0, self.shift), square=self.square)
 
 
 @dataclass(frozen=True, eq=False)

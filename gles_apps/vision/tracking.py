@@ -33,6 +33,8 @@ class Smoothing:
         points: Filters points; speeds are in object sizes per second.
         world: Filters `Landmarks.world`; speeds are in meters per second.
         visibility: The latest filtered visibility; None before the first.
+        alignment: Filters `Landmarks.alignment`, which then gives the next region; None: it is not
+            filtered.
 
     Examples:
         >>> from gles_apps.vision.smoothing import OneEuro
@@ -44,12 +46,13 @@ class Smoothing:
     points: OneEuro = field(default_factory=lambda: OneEuro(min_cutoff=0.05, beta=80.0))
     world: OneEuro = field(default_factory=lambda: OneEuro(min_cutoff=0.1, beta=40.0))
     visibility: Array | None = None
+    alignment: OneEuro | None = None
 
-    @classmethod
-    def by_coordinate(cls) -> Smoothing:
+    def by_coordinate(self) -> Smoothing:
         """As MediaPipe: each coordinate has its own cutoff; see `OneEuro.rigid`."""
-        default = cls()
-        return cls(replace(default.points, rigid=False), replace(default.world, rigid=False))
+        alignment = self.alignment and replace(self.alignment, rigid=False)
+        points, world = (replace(each, rigid=False) for each in (self.points, self.world))
+        return replace(self, points=points, world=world, alignment=alignment)
 
     def filtered(
         self, landmarks: Landmarks, seconds: float, size: float
@@ -72,7 +75,11 @@ class Smoothing:
             visibility = self.visibility + VISIBILITY_SHARE * (visibility - self.visibility)
         assert points.points is not None
         smooth = replace(landmarks, points=points.points, world=world.points, visibility=visibility)
-        return smooth, Smoothing(points, world, visibility)
+        alignment = self.alignment
+        if alignment is not None and landmarks.alignment is not None:
+            alignment = alignment.filtered(landmarks.alignment, seconds, size=max(size, 1e-6))
+            smooth = replace(smooth, alignment=alignment.points)
+        return smooth, Smoothing(points, world, visibility, alignment)
 
 
 STEADY = Smoothing()
@@ -155,7 +162,7 @@ class Tracker:
         """
         finite = (detection for detection in detections if detection.is_finite)
         regions = [self.network.detected.of_detection(each, picture) for each in finite]
-        new = [Track(-1, each, self.smoothing) for each in regions if _is_usable(each)]
+        new = [Track(-1, each, self.smoothing) for each in regions if is_usable(each)]
         if self.network.keeps_tracks:
             objects = [*self.objects]
             for track in new[: self.most]:
@@ -199,12 +206,14 @@ class Tracker:
         for i in self.network.distinct([landmarks for _, landmarks in present]):
             track, landmarks = present[i]
             region = self.network.next_region(landmarks)
-            if not _is_usable(region):
+            if not is_usable(region):
                 continue
             smooth, state = landmarks, track.smoothing
             if state is not None:
                 size = self.network.size_of(landmarks, region)
                 smooth, state = state.filtered(landmarks, seconds, size)
+                if state.alignment is not None:
+                    region = self.network.next_region(smooth)
             objects.append(Track(track.number, region, state, smooth))
         return replace(self, objects=tuple(objects))
 
@@ -214,7 +223,7 @@ class Tracker:
         return [each for each, share in zip(objects, overlaps, strict=True) if share > self.overlap]
 
 
-def _is_usable(region: Region) -> bool:
+def is_usable(region: Region) -> bool:
     """Whether a region is not empty, and within reach of pictures."""
     sides = region.width, region.height
     return region.is_finite and min(sides) > 0 and max(*sides, *map(abs, region.center)) < FARTHEST

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tests.support.fake_networks import (
     GestureNetworks,
     fake_bundle,
     fake_network,
+    holistic_bundle,
     plausible,
 )
 
@@ -46,11 +48,12 @@ SHAPES = (
 )
 REFUSALS = (gd.DelegateError, ValueError, TypeError, OSError)
 """Documented errors; RuntimeError only with our sentence."""
-LANDMARKERS: dict[str, tuple[Any, Any, str]] = {
+LANDMARKERS: dict[str, tuple[Any, Any, str | None]] = {
     "face": (vision.FaceLandmarker, vision.FaceLandmarkerOptions, "num_faces"),
     "hand": (vision.HandLandmarker, vision.HandLandmarkerOptions, "num_hands"),
     "pose": (vision.PoseLandmarker, vision.PoseLandmarkerOptions, "num_poses"),
     "gesture": (vision.GestureRecognizer, vision.GestureRecognizerOptions, "num_hands"),
+    "holistic": (vision.HolisticLandmarker, vision.HolisticLandmarkerOptions, None),
 }
 RAISED = (ValueError, SystemExit, KeyboardInterrupt, GeneratorExit)
 
@@ -171,7 +174,7 @@ def attack_bundle(rng: Generator, faults: list[str]) -> None:
             NETWORKS[other][0], plausible(other, rng)
         )
         for name in BUNDLES[kind]
-        for other in [str(rng.choice([name, *NETWORKS], p=[0.7, *[0.3 / 6] * 6]))]
+        for other in [str(rng.choice([name, *NETWORKS], p=[0.7, *[0.3 / 7] * 7]))]
     }
     if rng.random() < 0.3:
         files["geometry_pipeline_metadata_landmarks.binarypb"] = rng.bytes(int(rng.integers(200)))
@@ -186,13 +189,16 @@ def attack_bundle(rng: Generator, faults: list[str]) -> None:
 
 def attack_networks(rng: Generator, faults: list[str]) -> None:
     """Networks that return hard values: objects are finite."""
-    kind = list(BUNDLES)[rng.integers(3)]
+    kind = [*BUNDLES, "holistic"][rng.integers(4)]
     share = float(rng.choice([0, 1e-4, 1e-2, 0.5]))
+    names = BUNDLES.get(kind, NETWORKS)
     changed = {
-        name: [hardened(rng, array, share) for array in plausible(name, rng)]
-        for name in BUNDLES[kind]
+        name: [hardened(rng, array, share) for array in plausible(name, rng)] for name in names
     }
-    _look(kind, fake_bundle(kind, rng, **changed), rng, faults)
+    if kind == "holistic":
+        _look(kind, holistic_bundle(rng, **changed), rng, faults)
+    else:
+        _look(kind, fake_bundle(kind, rng, **changed), rng, faults)
 
 
 def _look(kind: str, bundle: bytes, rng: Generator, faults: list[str]) -> None:
@@ -201,11 +207,16 @@ def _look(kind: str, bundle: bytes, rng: Generator, faults: list[str]) -> None:
         kind = "gesture"
         bundle = GestureNetworks.drawn(rng, "canned", "custom").bundle(bundle)
     task, options, most = LANDMARKERS[kind]
-    named: dict[str, Any] = {most: int(rng.integers(-1, 4))}
+    named: dict[str, Any] = {}
+    if most is not None:
+        named[most] = int(rng.integers(-1, 4))
     if kind == "face":
         named["output_facial_transformation_matrixes"] = bool(rng.integers(2))
     if kind == "pose":
         named["output_segmentation_masks"] = bool(rng.integers(2))
+    if kind == "holistic":
+        named["output_segmentation_mask"] = bool(rng.integers(2))
+        named["output_face_blendshapes"] = bool(rng.integers(2))
     mode = [MODES.IMAGE, MODES.VIDEO][rng.integers(2)]
     try:
         base = mp.BaseOptions(model_asset_buffer=bundle)
@@ -216,12 +227,20 @@ def _look(kind: str, bundle: bytes, rng: Generator, faults: list[str]) -> None:
                     result = landmarker.process_frame(image, time * 33)
                 else:
                     result = landmarker.process(image)
-                _check(result, max(named[most], 0), faults)
+                if most is None:
+                    result = single(result)
+                _check(result, max(named.get(most, 1), 0), faults)
     except REFUSALS:
         return
     except RuntimeError as error:
         if "expected" not in str(error):
             faults.append(repr(error))
+
+
+def single(result: Any) -> Any:
+    """A result of one object as lists of objects."""
+    parts = {name: [value] for name, value in vars(result).items() if isinstance(value, list)}
+    return SimpleNamespace(**parts)
 
 
 def _check(result: Any, most: int, faults: list[str]) -> None:

@@ -626,8 +626,11 @@ def test_regions_of_interest(expected: Any) -> None:
 
 
 def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'HolisticLandmarker'"):
-        _ = vision.HolisticLandmarker
+    with pytest.raises(AttributeError, match=r"no attribute 'InteractiveSegmenter': .*Legacy"):
+        _ = vision.InteractiveSegmenter
+    with pytest.raises(AttributeError, match=r"no attribute 'GestureSegmenter'$"):
+        _ = vision.GestureSegmenter
+    assert not hasattr(vision, "InteractiveSegmenterOptions")
     with pytest.raises(AttributeError, match="no attribute 'genai'"):
         _ = mp.genai
     assert mp.tasks.vision is vision

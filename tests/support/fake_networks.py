@@ -29,6 +29,7 @@ NETWORKS: dict[str, tuple[int, Shapes]] = {
     "pose_landmarks_detector.tflite": (
         256, [(1, 195), (1, 1), (1, 256, 256, 1), (1, 64, 64, 39), (1, 117)],
     ),
+    "hand_roi_refinement.tflite": (256, [(1, 1, 1, 4)]),
 }  # fmt: skip
 """Sizes of the input and shapes of the outputs."""
 BUNDLES = {
@@ -52,6 +53,8 @@ def fake_network(size: int, outputs: Sequence[Floats]) -> bytes:
 def plausible(name: str, rng: Generator) -> list[Floats]:
     """Outputs of a network: two objects, or an object's landmarks in the middle."""
     size, shapes = NETWORKS[name]
+    if name == "hand_roi_refinement.tflite":
+        return [rng.normal(size / 2, size / 6, shapes[0]).astype(np.float32)]
     arrays = [np.zeros(shape, np.float32) for shape in shapes]
     if name.endswith("landmarks_detector.tflite"):
         points = rng.normal(size / 2, size / 6, arrays[0].shape)
@@ -78,6 +81,24 @@ def fake_bundle(kind: str, rng: Generator, **changed: Any) -> bytes:
         outputs = changed.get(name, plausible(name, rng))
         files[name] = fake_network(NETWORKS[name][0], outputs)
     return aligned_bundle(**files)
+
+
+def holistic_bundle(rng: Generator, **changed: Sequence[Floats]) -> bytes:
+    """A twin of holistic_landmarker.task; see `fake_bundle`."""
+    files = {
+        name: fake_network(size, changed.get(name) or plausible(name, rng))
+        for name, (size, _) in NETWORKS.items()
+    }
+    return aligned_bundle(**files, **{"face_blendshapes.tflite": fake_blendshapes()})
+
+
+def fake_blendshapes() -> bytes:
+    """52 numbers from 146 points."""
+    b = ModelBuilder()
+    x = b.input((1, 146, 2))
+    flat = b.op("RESHAPE", [x, b.constant(np.int32([1, 292]))], [(1, 292)])
+    weights = b.constant(np.full((52, 292), 1e-3, np.float32))
+    return b.build([b.op("FULLY_CONNECTED", [flat, weights, -1], [(1, 52)])])
 
 
 def labelled(b: ModelBuilder, scores: int, labels: Sequence[str]) -> bytes:

@@ -24,7 +24,6 @@ ABSENT = {
         "TtsAudioResult", "TtsStream", "VoiceInfo", "WordTimestamp",
     ),
     "vision": (
-        "HolisticLandmarker", "HolisticLandmarkerOptions", "HolisticLandmarkerResult",
         "InteractiveSegmenter", "InteractiveSegmenterBrushMode",
         "InteractiveSegmenterOptions", "InteractiveSegmenterStroke",
         "InteractiveSegmenterStrokePoint",
@@ -34,7 +33,7 @@ ABSENT = {
 ABSENT_MODULES = {
     *("audio.audio_embedder", "audio.audio_transcriber", "audio.text_to_speech", "text"),
     *("text.language_detector", "text.text_classifier", "text.text_embedder"),
-    *("text.text_proofreader", "text.text_summarizer", "vision.holistic_landmarker"),
+    *("text.text_proofreader", "text.text_summarizer"),
     "vision.interactive_segmenter",
 }
 """Modules that raise ModuleNotFoundError."""

@@ -13,7 +13,7 @@ import gles_apps.tasks as mp
 from gles_apps.tasks import vision
 from gles_apps.tasks.components.containers import NormalizedLandmark
 from gles_apps.tasks.vision import drawing_styles, drawing_utils
-from gles_apps.tasks.vision.drawing_utils import DrawingSpec
+from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_points
 from gles_apps.tasks.vision.image_segmenter import require_colors
 from gles_apps.vision.drawing import Drawing, Strokes, Text
 from gles_apps.vision.triangles import face_triangles
@@ -175,3 +175,14 @@ def test_textures_of_many_classes_need_a_palette() -> None:
         colors = [(i, 0, 0, 255) for i in range(count)]
         with pytest.raises(ValueError, match=f"5 or more colors, .* found {count} colors"):
             require_colors(5, ImageOutput(palette=colors or None))
+
+
+def test_an_object_of_hidden_points_draws_nothing() -> None:
+    pictures = pytest.importorskip("PIL.Image")
+    drawing = Drawing((40, 40))
+    hidden = [NormalizedLandmark(0.5, 0.5, visibility=0.0)] * 4
+    for points in (hidden, []):
+        draw_points(drawing, points, [], points=(255, 0, 0))
+    drawing_utils.draw_ring(drawing, hidden, range(4), (255, 0, 0))
+    black = pictures.fromarray(np.zeros((40, 40, 3), np.uint8))
+    assert not np.asarray(drawing.on_picture(black)).any()

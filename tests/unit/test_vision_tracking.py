@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gles_apps import vision
+from gles_apps.vision.holistic import BODY_SMOOTHING
 from gles_apps.vision.landmarks import distinct_hands
 from gles_apps.vision.regions import Region
 
@@ -111,8 +112,28 @@ def test_visibility_and_world_points_are_smoothed() -> None:
     np.testing.assert_allclose(smooth.visibility, 0.1)
     assert smooth.world is not None
     assert 0 < smooth.world[0, 0] < 1
-    rigid, each = (s.filtered(body, 0.1, 100)[0] for s in (state, vision.Smoothing.by_coordinate()))
+    rigid, each = (
+        s.filtered(body, 0.1, 100)[0] for s in (state, vision.Smoothing().by_coordinate())
+    )
     assert rigid.points.shape == each.points.shape
+
+
+def test_smoothed_alignment_points_give_the_next_region() -> None:
+    points = ((0.5, 0.5), (0.5, 0.4))
+    found = vision.Detection((0.4, 0.4, 0.6, 0.6), 0.9, key_points=points)
+    regions = []
+    for smoothing in (vision.Smoothing(), BODY_SMOOTHING):
+        tracker = vision.Tracker(vision.POSE, smoothing=smoothing)
+        tracker = tracker.with_detections([found], PICTURE)
+        for x in (100.0, 110.0):
+            alignment = np.array([(x, 100.0, 0.0), (x, 50.0, 0.0)])
+            body = vision.Landmarks(np.zeros((33, 3)), alignment=alignment, world=np.zeros((33, 3)))
+            tracker = tracker.with_landmarks([body], 0.03)
+        regions.append(tracker.objects[0].region)
+    raw, smooth = regions
+    assert raw.center == (110, 100)
+    assert 100 < smooth.center[0] < 109
+    assert smooth.width == pytest.approx(raw.width)
 
 
 def test_landmarks_that_are_not_finite_are_lost() -> None:

@@ -1,5 +1,7 @@
 """Tasks on pictures."""
 
+from typing import TYPE_CHECKING
+
 from gles_apps.tasks.options import ImageProcessingOptions
 from gles_apps.tasks.options import VisionTaskRunningMode as RunningMode
 from gles_apps.tasks.vision import drawing_styles, drawing_utils
@@ -26,6 +28,11 @@ from gles_apps.tasks.vision.hand_landmarker import (
     HandLandmarkerOptions,
     HandLandmarkerResult,
     HandLandmarksConnections,
+)
+from gles_apps.tasks.vision.holistic_landmarker import (
+    HolisticLandmarker,
+    HolisticLandmarkerOptions,
+    HolisticLandmarkerResult,
 )
 from gles_apps.tasks.vision.image_classifier import (
     ImageClassifier,
@@ -68,6 +75,18 @@ from gles_apps.tasks.vision.pose_landmarker import (
     PoseLandmarksConnections,
 )
 
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        reason = ""
+        if name.startswith("InteractiveSegmenter"):
+            reason = (
+                ": how MediaPipe turns strokes into its network's input is not published; "
+                "InteractiveSegmenterLegacy takes a point"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
+
+
 __all__ = [
     "Blendshapes",
     "FaceDetector",
@@ -85,6 +104,9 @@ __all__ = [
     "HandLandmarkerOptions",
     "HandLandmarkerResult",
     "HandLandmarksConnections",
+    "HolisticLandmarker",
+    "HolisticLandmarkerOptions",
+    "HolisticLandmarkerResult",
     "ImageClassifier",
     "ImageClassifierOptions",
     "ImageClassifierResult",

@@ -10,15 +10,21 @@ from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
 from gles_apps.tasks.vision.gesture_recognizer import GestureRecognizer, GestureRecognizerOptions
 from gles_apps.tasks.vision.hand_landmarker import HandLandmarker, HandLandmarkerOptions
+from gles_apps.tasks.vision.holistic_landmarker import (
+    REFINEMENT,
+    HolisticLandmarker,
+    HolisticLandmarkerOptions,
+)
 from gles_apps.tasks.vision.pose_landmarker import PoseLandmarker, PoseLandmarkerOptions
 
-LANDMARKERS: dict[str, tuple[Any, Any, int]] = {
+LANDMARKERS: dict[str, tuple[Any, Any, int | None]] = {
     "face": (FaceLandmarker, FaceLandmarkerOptions, 4),
     "hand": (HandLandmarker, HandLandmarkerOptions, 2),
     "pose": (PoseLandmarker, PoseLandmarkerOptions, 1),
     "gesture": (GestureRecognizer, GestureRecognizerOptions, 2),
+    "holistic": (HolisticLandmarker, HolisticLandmarkerOptions, None),
 }
-"""The task, its options and the usual limit of objects, by kind."""
+"""The task, its options and the usual limit of objects, by kind; None: it finds one object."""
 
 
 def landmarker_kind(base: BaseOptions) -> str | None:
@@ -31,6 +37,8 @@ def landmarker_kind(base: BaseOptions) -> str | None:
     files = Assets(base).files
     if "hand_gesture_recognizer.task" in files:
         return "gesture"
+    if REFINEMENT in files:
+        return "holistic"
     kinds = (kind for kind in LANDMARKERS if f"{kind}_landmarks_detector.tflite" in files)
     return next(kinds, None)
 
@@ -45,9 +53,15 @@ def make_landmarker(
         base: Has the bundle.
         mode: Single pictures or a video.
         most: The limit of objects; None: the usual one.
+
+    Raises:
+        ValueError: The kind has no limit.
     """
     task, options, usual = LANDMARKERS[kind]
-    chosen = options(base, mode, usual if most is None else most)
+    if usual is None and most is not None:
+        raise ValueError(f"expected no limit for {kind}, which finds one object, found {most}")
+    limit = () if usual is None else (usual if most is None else most,)
+    chosen = options(base, mode, *limit)
     if hasattr(chosen, "rigid_smoothing"):
         chosen.rigid_smoothing = True
     made: VisionTask[Any] = task(chosen)

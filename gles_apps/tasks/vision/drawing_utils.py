@@ -95,7 +95,8 @@ def draw_ring(
 
 def _unit(at: Array) -> float:
     """A line width that suits an object's size: 1 pixel for 200, at least 0.6."""
-    extent = np.ptp(at[np.isfinite(at).all(1)], axis=0).max(initial=0)
+    visible = at[np.isfinite(at).all(1)]
+    extent = np.ptp(visible, axis=0).max() if len(visible) else 0.0
     return max(0.6, float(extent) / 200)
 
 

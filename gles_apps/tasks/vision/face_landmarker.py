@@ -22,7 +22,7 @@ from gles_apps.tasks.vision.connections import (
     FaceLandmarksConnections as FaceLandmarksConnections,
 )
 from gles_apps.tasks.vision.drawing_utils import draw_points, draw_ring
-from gles_apps.tasks.vision.finding import Finder, Landmarker, has_outputs, normalized
+from gles_apps.tasks.vision.finding import Finder, Landmarker, Reader, has_outputs, normalized
 from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.geometry import FaceModel, face_pose
@@ -47,6 +47,7 @@ BLENDSHAPE_POINTS = (
 """The points that the network of blendshapes sees (kLandmarksSubsetIdxs in MediaPipe's
 face_blendshapes_graph.cc)."""
 
+FACE_DETECTORS = (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE)
 GEOMETRY = "geometry_pipeline_metadata_landmarks.binarypb"
 
 
@@ -194,48 +195,30 @@ class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
         options: FaceLandmarkerOptions = self.options
         finder = Finder(
             self._network("face_detector.tflite"),
-            (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE),
+            FACE_DETECTORS,
             options.min_face_detection_confidence,
             0.3,
         )
-        mesh = self._network("face_landmarks_detector.tflite")
-        if not has_outputs(mesh, *FACE_OUTPUTS):
-            raise ModelError(
-                f"expected {mesh.name} to be a network of 468 or 478 points of a face, found "
-                f"outputs {mesh.shapes}"
-            )
+        mesh = face_reader(self._network("face_landmarks_detector.tflite"))
         limits = Tracker(
             FACE,
             most=at_least_one("num_faces", options.num_faces),
             overlap=options.min_tracking_confidence,
             presence=options.min_face_presence_confidence,
         )
-        self._follow(finder, mesh, FACE, limits)
-        self._blendshapes: PictureNetwork | None = None
+        self._follow(finder, mesh, limits)
+        self._expressions: Expressions | None = None
         if options.output_face_blendshapes:
-            self._blendshapes = self._network("face_blendshapes.tflite")
-            shape = self._blendshapes.inputs[0]["shape"].tolist()
-            if shape != [1, len(BLENDSHAPE_POINTS), 2] or has_outputs(mesh, FACE_OUTPUTS[0]):
-                raise ModelError(
-                    f"expected blendshapes of {len(BLENDSHAPE_POINTS)} of 478 points, found an "
-                    f"input {shape} and a face network with outputs {mesh.shapes}"
-                )
+            self._expressions = Expressions(self._network("face_blendshapes.tflite"), mesh)
         self._model: FaceModel | None = None
         if options.output_facial_transformation_matrixes:
             self._model = FaceModel.parse(bytes(self.assets.read(GEOMETRY)))
-
-    def _depth(self, region: Region, picture: Size) -> float:
-        """Depths scale like the region's upper side in shares of the picture's sides
-        (CalculateZScale in MediaPipe's landmark_projection_calculator.cc).
-        """
-        angle = math.radians(region.rotation)
-        return math.hypot(math.cos(angle), math.sin(angle) * picture[1] / picture[0])
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> FaceLandmarkerResult:
         faces = [face for face, _ in self._seen(image, region, timestamp_ms)]
-        shapes = [self._expressions(face) for face in faces] if self._blendshapes else []
+        shapes = [self._expressions(face) for face in faces] if self._expressions else []
         matrices = [self._pose(face, image) for face in faces] if self._model else []
         return FaceLandmarkerResult(
             [normalized(face, image) for face in faces],
@@ -243,18 +226,53 @@ class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
             [matrix for matrix in matrices if matrix is not None],
         )
 
-    def _expressions(self, face: Landmarks) -> list[Category]:
-        assert self._blendshapes is not None
-        points = face.points[list(BLENDSHAPE_POINTS), :2].astype(np.float32)
-        scores = self._blendshapes.run({0: points[np.newaxis]})[0].ravel().tolist()
-        pairs = enumerate(zip(BLENDSHAPE_NAMES, scores, strict=True))
-        return [Category(i, score, None, name) for i, (name, score) in pairs]
-
     def _pose(self, face: Landmarks, image: Image) -> Array | None:
         assert self._model is not None
         height, width = image.size
         matrix = face_pose(face.points / (width, height, width), self._model, image.size)
         return None if matrix is None else matrix.astype(np.float32)
+
+
+class Expressions:
+    """The network of blendshapes, for faces of this reader.
+
+    Raises:
+        ModelError: It is none, or the faces have no irises.
+    """
+
+    def __init__(self, network: PictureNetwork, faces: Reader) -> None:
+        shape = network.inputs[0]["shape"].tolist()
+        if shape != [1, len(BLENDSHAPE_POINTS), 2] or has_outputs(faces.network, FACE_OUTPUTS[0]):
+            raise ModelError(
+                f"expected blendshapes of {len(BLENDSHAPE_POINTS)} of 478 points, found an "
+                f"input {shape} and a face network with outputs {faces.network.shapes}"
+            )
+        self._network = network
+
+    def __call__(self, face: Landmarks) -> list[Category]:
+        """52 expressions and their scores."""
+        points = face.points[list(BLENDSHAPE_POINTS), :2].astype(np.float32)
+        scores = self._network.run({0: points[np.newaxis]})[0].ravel().tolist()
+        pairs = enumerate(zip(BLENDSHAPE_NAMES, scores, strict=True))
+        return [Category(i, score, None, name) for i, (name, score) in pairs]
+
+
+def face_reader(network: PictureNetwork) -> Reader:
+    """Raises ModelError if the network is none of a face's points."""
+    if not has_outputs(network, *FACE_OUTPUTS):
+        raise ModelError(
+            f"expected {network.name} to be a network of 468 or 478 points of a face, found "
+            f"outputs {network.shapes}"
+        )
+    return Reader(network, FACE, _face_depth)
+
+
+def _face_depth(region: Region, picture: Size) -> float:
+    """Depths scale like the region's upper side in shares of the picture's sides
+    (CalculateZScale in MediaPipe's landmark_projection_calculator.cc).
+    """
+    angle = math.radians(region.rotation)
+    return math.hypot(math.cos(angle), math.sin(angle) * picture[1] / picture[0])
 
 
 FACE_OUTPUTS = ((1404, 1), (1434, 1), (1404, 160, 142, 142, 10, 10, 1))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import Detection, Detector
 from gles_apps.vision.detectors import find_detector, read_detections
-from gles_apps.vision.landmarks import Landmarks, TrackedNetwork
+from gles_apps.vision.landmarks import LandmarkNetwork, Landmarks
 from gles_apps.vision.regions import Region
 from gles_apps.vision.tracking import Smoothing, Tracker
 from gles_delegate import ImageTransform, ModelError, TensorMetadata
@@ -83,25 +84,56 @@ def normalization(metadata: TensorMetadata, mean: float, std: float) -> tuple[fl
     return mean, std
 
 
+@dataclass(frozen=True)
+class Reader:
+    """A landmark network of a task.
+
+    Args:
+        network: It.
+        kind: Reads its outputs.
+        depth: The factor of depths for a region in a picture of this height and width.
+
+    Raises:
+        ModelError: It does not see a square.
+    """
+
+    network: PictureNetwork
+    kind: LandmarkNetwork
+    depth: Callable[[Region, Size], float] = lambda region, picture: 1.0
+
+    def __post_init__(self) -> None:
+        rows, columns = self.network.size
+        if rows != columns:
+            raise ModelError(
+                f"expected {self.network.name} to see a square, found {(rows, columns)}"
+            )
+
+    @cached_property
+    def transform(self) -> ImageTransform:
+        """Gives the input's mean and std."""
+        mean, std = normalization(self.network.metadata.inputs[self.network.picture], 0.0, 255.0)
+        return ImageTransform(mean=mean, std=std)
+
+    def __call__(self, image: Image, region: Region, transform: ImageTransform) -> Landmarks:
+        """Landmarks in pixels of the picture, from the transform of this region."""
+        outputs = self.network(image, transform)
+        found = self.kind.read(outputs).to_picture(transform, image.size, self.network.size)
+        found.points[:, 2] *= self.depth(region, image.size)
+        return found
+
+
 class Follower(VisionTask[R]):
     """Base of tasks that find objects, and follow them by their landmarks in streams."""
 
-    smooths = True
-    """Whether points are smoothed in the stream of a single object."""
+    smoothing: Smoothing | None = Smoothing()
+    """Filters the points in the stream of a single object."""
 
-    def _follow(
-        self, finder: Finder, network: PictureNetwork, kind: TrackedNetwork, limits: Tracker
-    ) -> None:
+    def _follow(self, finder: Finder, reader: Reader, limits: Tracker) -> None:
         """Set the two networks up; `limits` has the options of the tracker."""
-        self._finder, self._landmarks, self._kind = finder, network, kind
-        mean, std = normalization(network.metadata.inputs[network.picture], 0.0, 255.0)
-        self._like = ImageTransform(mean=mean, std=std)
-        if network.size[0] != network.size[1]:
-            raise ModelError(f"expected {network.name} to see a square, found {network.size}")
-        smoothing = None
-        if self.is_stream and self.smooths and limits.most == 1:
-            rigid = self.options.rigid_smoothing
-            smoothing = Smoothing() if rigid else Smoothing.by_coordinate()
+        self._finder, self._reader = finder, reader
+        smoothing = self.smoothing if self.is_stream and limits.most == 1 else None
+        if smoothing is not None and not self.options.rigid_smoothing:
+            smoothing = smoothing.by_coordinate()
         overlap = limits.overlap if self.is_stream else math.inf
         self._tracker = replace(limits, overlap=overlap, smoothing=smoothing)
         self._latest: int | None = None
@@ -111,21 +143,13 @@ class Follower(VisionTask[R]):
     ) -> list[tuple[Landmarks, ImageTransform]]:
         """Landmarks in pixels of the picture, and the transform that they come from."""
         tracker = self._tracker
-        detections = []
-        if tracker.needs_detector:
-            whole = self._sampling(region, self._finder.transform, "letterbox")
-            detections = self._finder(image, whole)
+        detections = self._detections(image, region) if tracker.needs_detector else []
         tracker = tracker.with_detections(detections, image.size)
-        results, transforms = {}, {}
+        results, transforms = [], {}
         for track in tracker.objects:
-            transform = self._sampling(track.region, self._like, "stretch")
-            outputs = self._landmarks(image, transform)
-            landmarks = self._kind.read(outputs)
-            mapped = landmarks.to_picture(transform, image.size, self._landmarks.size)
-            mapped.points[:, 2] *= self._depth(track.region, image.size)
-            results[track.number] = mapped
-            transforms[track.number] = transform
-        tracker = tracker.with_landmarks(list(results.values()), self._seconds(timestamp_ms))
+            found, transforms[track.number] = self._look(self._reader, image, track.region)
+            results.append(found)
+        tracker = tracker.with_landmarks(results, self._seconds(timestamp_ms))
         if self.is_stream:
             self._tracker, self._latest = tracker, timestamp_ms
         return [
@@ -134,9 +158,19 @@ class Follower(VisionTask[R]):
             if track.landmarks is not None
         ]
 
-    def _depth(self, region: Region, picture: Size) -> float:
-        """The factor of depths that are on the scale of x."""
-        return 1.0
+    def _detections(
+        self, image: Image, region: Region, finder: Finder | None = None
+    ) -> list[Detection]:
+        """Detections in a region; `finder`: not the followed objects'."""
+        finder = finder or self._finder
+        return finder(image, self._sampling(region, finder.transform, "letterbox"))
+
+    def _look(
+        self, reader: Reader, image: Image, region: Region
+    ) -> tuple[Landmarks, ImageTransform]:
+        """Landmarks of a region in pixels of the picture, and the transform they come from."""
+        transform = self._sampling(region, reader.transform, "stretch")
+        return reader(image, region, transform), transform
 
     def _seconds(self, timestamp_ms: int | None) -> float:
         """Time since the previous frame. After the time 0, MediaPipe's one-euro filter assumes 30
@@ -186,6 +220,7 @@ __all__ = [
     "Finder",
     "Follower",
     "Landmarker",
+    "Reader",
     "VisionTask",
     "has_outputs",
     "in_meters",

@@ -15,6 +15,7 @@ from gles_apps.tasks.components.containers import (
     points_row,
 )
 from gles_apps.tasks.image import Image
+from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.connections import (
     HandLandmarksConnections as HandLandmarksConnections,
@@ -25,6 +26,7 @@ from gles_apps.tasks.vision.finding import (
     Finder,
     Follower,
     Landmarker,
+    Reader,
     has_outputs,
     in_meters,
     normalized,
@@ -129,7 +131,7 @@ class HandLandmarkerOptions:
 class HandFollower(Follower[R]):
     """Base of tasks on hands. Their points are not smoothed, as in MediaPipe."""
 
-    smooths = False
+    smoothing = None
 
     def _load_hands(self, bundle: str = "") -> None:
         """Load the networks of hand_landmarker.task, which may be a `bundle` in another one."""
@@ -141,19 +143,14 @@ class HandFollower(Follower[R]):
             options.min_hand_detection_confidence,
             0.3,
         )
-        hand = self._network(f"{bundle}hand_landmarks_detector.tflite")
-        if not has_outputs(hand, (63, 1, 1, 63)):
-            raise ModelError(
-                f"expected {hand.name} to be a network of 21 points of a hand, found outputs "
-                f"{hand.shapes}"
-            )
+        hand = hand_reader(self._network(f"{bundle}hand_landmarks_detector.tflite"))
         limits = Tracker(
             HAND,
             most=most,
             overlap=options.min_tracking_confidence,
             presence=options.min_hand_presence_confidence,
         )
-        self._follow(finder, hand, HAND, limits)
+        self._follow(finder, hand, limits)
 
     def _hands(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -188,6 +185,16 @@ class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmark
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> HandLandmarkerResult:
         return self._hands(image, region, timestamp_ms)
+
+
+def hand_reader(network: PictureNetwork) -> Reader:
+    """Raises ModelError if the network is none of a hand's points."""
+    if not has_outputs(network, (63, 1, 1, 63)):
+        raise ModelError(
+            f"expected {network.name} to be a network of 21 points of a hand, found outputs "
+            f"{network.shapes}"
+        )
+    return Reader(network, HAND)
 
 
 def _side(right: float) -> Category:

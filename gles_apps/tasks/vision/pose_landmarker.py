@@ -13,6 +13,7 @@ from gles_apps.tasks.components.containers import (
     points_row,
 )
 from gles_apps.tasks.image import Image, ImageFormat
+from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.connections import (
     PoseLandmarksConnections as PoseLandmarksConnections,
@@ -22,21 +23,23 @@ from gles_apps.tasks.vision.face_landmarker import at_least_one
 from gles_apps.tasks.vision.finding import (
     Finder,
     Landmarker,
+    Reader,
     has_outputs,
     in_meters,
     normalized,
 )
 from gles_apps.vision.detection import POSE_DETECTOR, POSE_DETECTOR_128
 from gles_apps.vision.drawing import Drawing, color_of
-from gles_apps.vision.landmarks import POSE, mask_in_picture
+from gles_apps.vision.landmarks import POSE, Landmarks, mask_in_picture
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import POSE_EDGES
 from gles_apps.vision.tracking import Tracker
-from gles_delegate import ModelError
-from gles_delegate.extension import Size
+from gles_delegate import ImageTransform, ModelError
+from gles_delegate.extension import Array, Size
 
 OUTPUTS = (195, 1, 256 * 256, 64 * 64 * 39, 117)
 """Numbers in the outputs of pose_landmark_lite, _full and _heavy."""
+POSE_DETECTORS = (POSE_DETECTOR, POSE_DETECTOR_128)
 
 
 class PoseLandmark(enum.IntEnum):
@@ -148,23 +151,18 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
         options: PoseLandmarkerOptions = self.options
         finder = Finder(
             self._network("pose_detector.tflite"),
-            (POSE_DETECTOR, POSE_DETECTOR_128),
+            POSE_DETECTORS,
             options.min_pose_detection_confidence,
             0.3,
         )
-        body = self._network("pose_landmarks_detector.tflite")
-        if not has_outputs(body, OUTPUTS):
-            raise ModelError(
-                f"expected {body.name} to be a network of 33 points of a body, found outputs "
-                f"{body.shapes}"
-            )
+        body = body_reader(self._network("pose_landmarks_detector.tflite"))
         limits = Tracker(
             POSE,
             most=at_least_one("num_poses", options.num_poses),
             overlap=options.min_tracking_confidence,
             presence=options.min_pose_presence_confidence,
         )
-        self._follow(finder, body, POSE, limits)
+        self._follow(finder, body, limits)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -172,16 +170,27 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
         seen = self._seen(image, region, timestamp_ms)
         masks: list[Image] | None = None
         if self.options.output_segmentation_masks:
-            masks = [
-                Image(
-                    ImageFormat.VEC32F1,
-                    mask_in_picture(body.mask, transform, image.size, opencv=True),
-                )
-                for body, transform in seen
-                if body.mask is not None
-            ]
+            made = (body_mask(body, transform, image) for body, transform in seen)
+            masks = [Image(ImageFormat.VEC32F1, mask) for mask in made if mask is not None]
         return PoseLandmarkerResult(
             [normalized(body, image) for body, _ in seen],
             [in_meters(body) for body, _ in seen],
             masks,
         )
+
+
+def body_reader(network: PictureNetwork) -> Reader:
+    """Raises ModelError if the network is none of a body's points."""
+    if not has_outputs(network, OUTPUTS):
+        raise ModelError(
+            f"expected {network.name} to be a network of 33 points of a body, found outputs "
+            f"{network.shapes}"
+        )
+    return Reader(network, POSE)
+
+
+def body_mask(body: Landmarks, transform: ImageTransform, image: Image) -> Array | None:
+    """The mask of a body in the picture that its landmarks come from, by this transform."""
+    if body.mask is None:
+        return None
+    return mask_in_picture(body.mask, transform, image.size, opencv=True)
