@@ -64,6 +64,10 @@ def advice_on_folder(folder: Path) -> str:
     return f"Is a directory {found}: give the path of a file"
 
 
+LITERT_TEXT = "The model is not a valid Flatbuffer buffer"
+"""LiteRT's message, for which programs look."""
+
+
 def wrong_format(content: Any) -> ModelError:
     """The error for bytes that are neither a model nor a zip file."""
     start = bytes(content[:1024])
@@ -74,7 +78,11 @@ def wrong_format(content: Any) -> ModelError:
     for pattern, kind in _KINDS:
         if re.match(pattern, start, re.DOTALL | re.IGNORECASE):
             found = f"it is {kind}"
-    return ModelError(f"not a .tflite model: {found}")
+    return _no_model(found)
+
+
+def _no_model(found: str) -> ModelError:
+    return ModelError(f"not a .tflite model: {found} ({LITERT_TEXT})")
 
 
 def require_bundle(names: Collection[str]) -> None:
@@ -87,4 +95,4 @@ def require_bundle(names: Collection[str]) -> None:
     elif any(f"/{name}".endswith("/saved_model.pb") for name in names):
         kind = _SAVED
     if kind is not None:
-        raise ModelError(f"not a .tflite model: it is {kind}")
+        raise _no_model(f"it is {kind}")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 PASSING = Path(__file__).with_name("litert.txt")
-"""The tests that pass on our interpreter. The others convert models by TensorFlow, need libraries
-that only LiteRT's build makes, or compare texts about files that are not models."""
+"""The tests that pass on our interpreter. The others convert models by TensorFlow, or need libraries
+that only LiteRT's build makes."""
 
 
 def test_litert_s_tests_pass_as_before(tmp_path: Path) -> None:
