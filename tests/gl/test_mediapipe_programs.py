@@ -11,6 +11,7 @@ import pytest
 from PIL import Image as Pictures
 
 from tests.conftest import Require
+from tests.support.fake_networks import GestureNetworks, fake_bundle, holistic_bundle
 from tests.support.mediapipe import FOLDER, Oracle
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -160,6 +161,32 @@ with vision.ImageClassifier.create_from_options(options) as classifier:
     top = classifier.classify(image).classifications[0].categories
 """
 
+GESTURES = """
+import mediapipe as mp
+from mediapipe.tasks import python
+from mediapipe.tasks.python import vision
+
+base_options = python.BaseOptions(model_asset_path="gesture_recognizer.task")
+options = vision.GestureRecognizerOptions(base_options=base_options)
+recognizer = vision.GestureRecognizer.create_from_options(options)
+results = []
+for image_file_name in ["hand.png", "hand.png"]:
+    image = mp.Image.create_from_file(image_file_name)
+    recognition_result = recognizer.recognize(image)
+    top_gesture = recognition_result.gestures[0][0]
+    hand_landmarks = recognition_result.hand_landmarks
+    results.append((top_gesture, hand_landmarks))
+title = f"{top_gesture.category_name} ({top_gesture.score:.2f})"
+
+options = vision.HolisticLandmarkerOptions(
+    base_options=python.BaseOptions(model_asset_path="holistic_landmarker.task"),
+    output_face_blendshapes=True,
+)
+with vision.HolisticLandmarker.create_from_options(options) as landmarker:
+    whole = landmarker.detect(image)
+wrist = whole.left_hand_landmarks[vision.HandLandmark.WRIST]
+"""
+
 
 @pytest.fixture
 def run(require: Require, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -177,13 +204,18 @@ def run(require: Require, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> An
         names: dict[str, Any] = {}
         if video:
             names["frames"] = [(time, i.numpy_view()) for time, i, _ in oracle.frames(video)][:6]
-        for before, after in CHANGES:
-            program = re.sub(before, after, program)
-        assert "mediapipe" not in program
-        exec(program, names)
-        return names
+        return with_imports_changed(program, names)
 
     return run
+
+
+def with_imports_changed(program: str, names: dict[str, Any]) -> dict[str, Any]:
+    """The names of a program after it ran."""
+    for before, after in CHANGES:
+        program = re.sub(before, after, program)
+    assert "mediapipe" not in program
+    exec(program, names)
+    return names
 
 
 def test_face_mesh(run: Any) -> None:
@@ -225,3 +257,18 @@ def test_similar_pictures(run: Any) -> None:
     assert 0.2 < names["similarity"] < 1
     assert len(names["top"]) == 4
     assert names["top"][0].category_name
+
+
+def test_gestures_and_a_whole_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With twins of the networks."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    gestures = GestureNetworks.drawn(rng, "canned").bundle(fake_bundle("hand", rng))
+    Path("gesture_recognizer.task").write_bytes(gestures)
+    Path("holistic_landmarker.task").write_bytes(holistic_bundle(rng))
+    Pictures.fromarray(rng.integers(0, 256, (90, 160, 3), np.uint8)).save("hand.png")
+    names = with_imports_changed(GESTURES, {})
+    assert names["results"][0] == names["results"][1]
+    assert names["title"].split()[0] in ("None", "canned")
+    assert (len(names["whole"].pose_landmarks), len(names["whole"].face_blendshapes)) == (33, 52)
+    assert names["wrist"].x is not None
