@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 PASSING = Path(__file__).with_name("litert.txt")
-"""The tests that pass on our interpreter. The others convert models by TensorFlow, or need libraries
+"""The tests that pass on our interpreter. The others convert models by TensorFlow or need libraries
 that only LiteRT's build makes."""
 
 
