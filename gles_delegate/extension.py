@@ -56,6 +56,7 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
 from gles_delegate.model.reader import ModelFile, naming_file, read_content, read_file
+from gles_delegate.optional import installed, needs, pillow
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.report import without_nan
@@ -110,6 +111,7 @@ __all__ = [
     "files_in",
     "gl_names",
     "in_any_case",
+    "installed",
     "keeps_resources",
     "keeps_states",
     "libegl",
@@ -117,9 +119,11 @@ __all__ = [
     "litert_errors",
     "load_picture",
     "naming_file",
+    "needs",
     "on_error",
     "picture_mode",
     "picture_transform",
+    "pillow",
     "prepare_interpreter",
     "read_body",
     "read_content",

@@ -26,7 +26,6 @@ from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.bundles import landmarker_kind
 from gles_apps.tasks.vision.opening import TaskSettings, open_task, task_of
-from gles_apps.vision.drawing import Drawing
 from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter
 from gles_delegate.cli import common, tensor_files
 from gles_delegate.extension import (
@@ -157,9 +156,7 @@ def _look(
         found, device = opened.network.arrays, opened.report.device
     shown: dict[str, Any] = {"task": task, "device": device, "results": result.rows(image.size)}
     for picture in pictures:
-        drawing = Drawing(image.size)
-        result.draw(drawing)
-        tensor_files.save_picture(drawing.on_picture(pixels), Path(picture))
+        tensor_files.save_picture(result.draw_on(pixels), Path(picture))
     shown["file"] = next(iter(pictures), None)
     if not is_bundle:
         shown["outputs"] = _outputs(read_file(model).graph(), found, arrays, folder)

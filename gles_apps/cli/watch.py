@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @options.kind_option
 @options.labels_option
 @options.threshold_option
+@click.option("--track", is_flag=True, help="Number a detector's objects while they are seen.")
 @common.scaling_options
 @options.antialias_option
 @click.option("--headless", is_flag=True, help="No window.")
@@ -57,6 +58,7 @@ def watch(
     kind: str | None,
     labels: Path | None,
     threshold: float | None,
+    track: bool,
     mean: float | None,
     std: float | None,
     as_json: bool,
@@ -75,7 +77,7 @@ def watch(
     try:
         from gles_apps.live import ShowOptions, open_source, seer_for, show
 
-        settings = TaskSettings(task, kind, names, threshold)
+        settings = TaskSettings(task, kind, names, threshold, track=track)
         task = require_task(BaseOptions(model), settings)
 
         def make(app: App) -> Seer:
@@ -88,9 +90,7 @@ def watch(
             source = open_source(picture, video, camera, repeat=not options.headless)
             app = show(make, source, options)
     except ImportError as error:
-        raise DelegateError(
-            f"watch needs the extra apps ({error}): pip install 'gles_delegate[apps]'"
-        ) from error
+        raise DelegateError(str(error)) from error
     if as_json:
         common.print_json(
             {

@@ -3,27 +3,30 @@
 Needs the packages of the extra ``apps``: av, glfw, Pillow, tqdm.
 """
 
-from gles_apps.live.app import App, Canvas, Frame, Network
-from gles_apps.live.gstreamer import GStreamer, GStreamerSink
-from gles_apps.live.layers import Layer
-from gles_apps.live.show import ShowOptions, show
-from gles_apps.live.sources import (
-    Camera,
-    GpuSource,
-    Picture,
-    Source,
-    Video,
-    open_source,
-)
-from gles_apps.live.tasks import (
-    classify,
-    detect,
-    landmarks,
-    pose,
-    repaint,
-    seer_for,
-    segment,
-)
+from gles_delegate.extension import needs
+
+with needs("gles_apps.live", "apps", "av", "PIL", "tqdm"):
+    from gles_apps.live.app import App, Canvas, Frame, Network
+    from gles_apps.live.gstreamer import GStreamer, GStreamerSink
+    from gles_apps.live.layers import Layer
+    from gles_apps.live.show import ShowOptions, show
+    from gles_apps.live.sources import (
+        Camera,
+        GpuSource,
+        Picture,
+        Source,
+        Video,
+        open_source,
+    )
+    from gles_apps.live.tasks import (
+        classify,
+        detect,
+        landmarks,
+        pose,
+        repaint,
+        seer_for,
+        segment,
+    )
 
 __all__ = [
     "App",

@@ -108,6 +108,7 @@ def detect(
     *,
     threshold: float | None = None,
     kind: str | None = None,
+    track: bool = False,
 ) -> Seer:
     """A seer that draws a detector's boxes, with names and scores, masks and key points.
 
@@ -117,6 +118,7 @@ def detect(
         labels: Class names.
         threshold: Minimum score; None: the model's own, or 0.5.
         kind: See `vision.find_detector`.
+        track: Number objects while they are seen.
 
     Raises:
         ValueError: The network is not such a detector.
@@ -128,7 +130,7 @@ def detect(
         ...     live.ShowOptions(headless=True, frames=1),
         ... )
     """
-    return seer_for(app, model, TaskSettings("detect", kind, labels, threshold))
+    return seer_for(app, model, TaskSettings("detect", kind, labels, threshold, track=track))
 
 
 def segment(

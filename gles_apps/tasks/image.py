@@ -7,12 +7,24 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gles_delegate import Fence
-from gles_delegate.extension import Array, Packed, Siting, Size, Yuv, load_picture, sentence_of
+from gles_delegate.extension import (
+    Array,
+    Packed,
+    Siting,
+    Size,
+    Yuv,
+    load_picture,
+    pillow,
+    sentence_of,
+)
+
+if TYPE_CHECKING:
+    from PIL import Image as Pictures
 
 
 class ImageFormat(enum.IntEnum):
@@ -53,6 +65,18 @@ class Planes:
     textures: tuple[Any, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     fence: Fence | int | None = None
+
+
+def as_pillow(picture: Any) -> Pictures.Image:
+    """Pillow's picture of an `Image`, of Pillow's own, or of uint8 [height, width, channels]."""
+    pictures = pillow()
+    shown = picture
+    if not isinstance(picture, pictures.Image):
+        array = picture.numpy_view() if isinstance(picture, Image) else np.asarray(picture)
+        gray = array.ndim == 3 and array.shape[2] == 1
+        shown = pictures.fromarray(array[..., 0] if gray else array)
+    result: Pictures.Image = shown
+    return result
 
 
 class Image:

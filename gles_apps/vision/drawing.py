@@ -14,7 +14,7 @@ import numpy as np
 from gles_apps.vision.detection import Box, Detection, Point
 from gles_apps.vision.skeletons import COCO_EDGES, COCO_KEY_POINTS
 from gles_delegate import ImageTransform
-from gles_delegate.extension import Array, Size
+from gles_delegate.extension import Array, Size, pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -147,22 +147,15 @@ class Drawing:
 
     def masks(self, detections: Sequence[Detection]) -> None:
         """The masks of detections in the colors of their classes, the first on top."""
-        masks = [(each.mask, each) for each in detections if each.mask is not None]
-        if not masks:
+        masked = [each for each in detections if each.mask is not None]
+        if not masked:
             return
         scale = min(1.0, MASK_SIDE / max(self.size))
         height, width = (max(1, round(scale * side)) for side in self.size)
         areas = np.zeros((height, width, 4), np.uint8)
-        for mask, detection in reversed(masks):
-            left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
-            x, y = max(round(left), 0), max(round(top), 0)
-            to_x, to_y = min(round(right), width), min(round(bottom), height)
-            if to_x > x and to_y > y:
-                across, down = mask.shape[1] / (right - left), mask.shape[0] / (bottom - top)
-                rows = (across, 0.0, (x - left) * across), (0.0, down, (y - top) * down)
-                part = ImageTransform(matrix=rows, channels="gray", border="replicate")
-                covered = part.apply(mask, (to_y - y, to_x - x))[0, :, :, 0] > 0.5
-                areas[y:to_y, x:to_x][covered] = (*color_of(detection.class_index), 255)
+        for detection in reversed(masked):
+            covered = area(detection, (height, width))
+            areas[covered] = (*color_of(detection.class_index), 255)
         self.overlay(areas)
 
     def overlay(self, picture: Array) -> None:
@@ -253,8 +246,7 @@ class Drawing:
         Raises:
             ValueError: The picture has another size.
         """
-        from PIL import Image as Pictures
-
+        pictures = pillow()
         if picture.size != self.size[::-1]:
             raise ValueError(
                 f"expected a picture of {self.size[1]}x{self.size[0]}, found "
@@ -270,12 +262,30 @@ class Drawing:
                 below = pixels[indices].astype(np.float32)
                 mixed = below + (color - below) * share[..., np.newaxis]
                 pixels[indices] = (mixed + 0.5).astype(np.uint8)
-        return Pictures.fromarray(pixels)
+        made: Image = pictures.fromarray(pixels)
+        return made
 
     def _strokes(self, ends: Array, color: Color, width: float) -> None:
         ends = ends[np.isfinite(ends).all(1)].clip(-FAR, FAR)
         if len(ends):
             self.items.append(Strokes(ends.astype(np.float32), float(width), color))
+
+
+def area(detection: Detection, size: Size) -> Array:
+    """Where the mask of a detection is above 0.5: bool [height, width] of a picture."""
+    covered, mask = np.zeros(size, bool), detection.mask
+    if mask is None:
+        return covered
+    height, width = size
+    left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
+    x, y = max(round(left), 0), max(round(top), 0)
+    to_x, to_y = min(round(right), width), min(round(bottom), height)
+    if to_x > x and to_y > y:
+        across, down = mask.shape[1] / (right - left), mask.shape[0] / (bottom - top)
+        rows = (across, 0.0, (x - left) * across), (0.0, down, (y - top) * down)
+        part = ImageTransform(matrix=rows, channels="gray", border="replicate")
+        covered[y:to_y, x:to_x] = part.apply(mask, (to_y - y, to_x - x))[0, :, :, 0] > 0.5
+    return covered
 
 
 def _under(pixels: Array, overlay: Overlay) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array
+from gles_delegate.optional import pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -35,11 +36,10 @@ def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
 
 def load(path: str | os.PathLike[str]) -> Image:
     """The pixels of a picture file. Raises OSError if it cannot be read, or is damaged."""
-    from PIL import Image as Pictures
-
+    pictures = pillow()
     require_regular(path)
     try:
-        with Pictures.open(path) as file:
+        with pictures.open(path) as file:
             picture: Image = file
             picture.load()
             return picture

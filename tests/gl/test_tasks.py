@@ -253,9 +253,9 @@ def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) ->
 @pytest.mark.parametrize(
     ("missing", "needing"),
     [
-        ("av", "watch needs the extra apps"),
+        ("av", "gles_apps.live needs the extra apps"),
         ("glfw", "a window needs glfw"),
-        ("tqdm", "watch needs the extra apps"),
+        ("tqdm", "gles_apps.live needs the extra apps"),
     ],
 )
 def test_watch_says_what_to_install(missing: str, needing: str, picture: Path) -> None:

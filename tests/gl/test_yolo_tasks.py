@@ -5,8 +5,10 @@ from __future__ import annotations
 import io
 import json
 import math
+import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -158,3 +160,89 @@ def test_a_classifier_sees_the_middle(place: Any, tmp_path: Path) -> None:
     words = [item.text for item in drawing.items if isinstance(item, Text)]
     assert "100% r" in words
     assert len(words) == 2
+
+
+def test_a_result_draws_itself_on_any_picture(tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
+    result = detected(path)
+    drawn = [np.asarray(result.draw_on(each)) for each in (PICTURE, FRAME, pillow(FRAME))]
+    assert drawn[0].shape == FRAME.shape
+    changed = np.argwhere((drawn[0] != FRAME).any(-1))
+    assert (changed.min(0) >= (0, 18)).all()  # a label, and a box from (20, 12)
+    assert len(changed) > 100
+    for other in drawn[1:]:
+        np.testing.assert_array_equal(other, drawn[0])
+    gray = mp.Image(mp.ImageFormat.GRAY8, FRAME[..., :1])
+    np.testing.assert_array_equal(np.asarray(result.draw_on(gray)), drawn[0])
+    large = np.asarray(result.draw_on(FRAME.repeat(2, 0).repeat(2, 1)))
+    assert np.argwhere((large != 90).any(-1)).max(0).tolist() == pytest.approx([144, 200], abs=3)
+
+
+def pillow(array: Any) -> Any:
+    return pytest.importorskip("PIL.Image").fromarray(array)
+
+
+@pytest.fixture(params=["real", "fake"])
+def supervision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package, or a module whose class takes the same arguments."""
+    if request.param == "real":
+        pytest.importorskip("supervision")
+    else:
+        monkeypatch.setitem(sys.modules, "supervision", SimpleNamespace(Detections=SimpleNamespace))
+
+
+@pytest.mark.usefixtures("supervision")
+def test_supervision_gets_the_objects(tmp_path: Path) -> None:
+    prototypes = np.full((1, 24, 16, 2), -1, np.float32)
+    prototypes[0, 9:12, 4:10] = 1
+    path = yolo_model(
+        tmp_path / "s.tflite", prototypes, found_in((9, 9)), task="segment", names=NAMES
+    )  # fmt: skip
+    found = detected(path).to_supervision()
+    np.testing.assert_allclose(found.xyxy, [[20, 12, 100, 72]])
+    assert found.mask.shape == (1, 96, 128)
+    rows, columns = np.nonzero(found.mask[0])
+    sides = [rows.min(), rows.max(), columns.min(), columns.max()]
+    assert sides == pytest.approx([24, 47, 32, 79], abs=4)  # the prototypes' pixels have 8
+    assert found.confidence.tolist() == pytest.approx([0.8])
+    assert (found.class_id.tolist(), found.data["class_name"].tolist()) == ([1], ["dog"])
+    assert found.tracker_id is None
+    obb = yolo_model(tmp_path / "o.tflite", found_in([math.pi / 2]), task="obb", names=NAMES)
+    turned = detected(obb).to_supervision()
+    corners = np.array(detected(obb).rows(PICTURE.size)[0]["corners"])
+    np.testing.assert_allclose(turned.data["xyxyxyxy"], corners[np.newaxis], atol=0.05)
+    nothing = detected(path, score_threshold=0.9).to_supervision()
+    assert (nothing.xyxy.shape, nothing.mask, nothing.tracker_id) == ((0, 4), None, None)
+
+
+@pytest.mark.usefixtures("supervision")
+def test_a_video_numbers_its_objects(tmp_path: Path) -> None:
+    path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
+    video = options(path, track=True)
+    video.running_mode = vision.RunningMode.VIDEO
+    with vision.ObjectDetector.create_from_options(video) as detector:
+        results = [detector.detect_for_video(PICTURE, 33 * i) for i in range(3)]
+    for result in results:
+        assert [each.track_id for each in result.detections] == [1]
+        assert result.rows(PICTURE.size)[0]["id"] == 1
+        assert result.to_supervision().tracker_id.tolist() == [1]
+    drawing = Drawing(PICTURE.size)
+    results[-1].draw(drawing)
+    assert [item.text for item in drawing.items if isinstance(item, Text)] == ["dog #1 80%"]
+    with pytest.raises(ValueError, match="for track, found the image mode"):
+        detected(path, track=True)
+    settings = vision.TaskSettings("classify", track=True)
+    with pytest.raises(ValueError, match="expected a detector for track, found the task 'class"):
+        vision.open_task(mp.BaseOptions(path), settings)
+
+
+def test_supervision_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "supervision", None)
+    path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
+    with pytest.raises(ImportError, match="to_supervision needs it: pip install supervision"):
+        detected(path).to_supervision()
+    made = DetectionResult([Detection(BoundingBox(0, 0, 1, 1), [])])
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "supervision", SimpleNamespace())
+    with pytest.raises(ValueError, match="made by hand"):
+        made.to_supervision()

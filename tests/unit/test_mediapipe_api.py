@@ -44,7 +44,7 @@ LATER = {"_result_callback_c"}
 EXTRA = {
     *("context", "gpu_options", "antialias", "progress", "rigid_smoothing", "output_texture"),
     *("kind", "labels", "found", "texture", "mean", "std", "requires_normalization"),
-    *("probabilities", "usual_threshold", "shares"),
+    *("probabilities", "usual_threshold", "shares", "track", "track_id", "size"),
 }
 """Options and fields that MediaPipe does not have."""
 

@@ -4,18 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from gles_apps.tasks.image import as_pillow
 from gles_apps.vision import detection as vision
 from gles_apps.vision.classes import class_name
-from gles_apps.vision.drawing import Drawing, color_of
+from gles_apps.vision.drawing import Drawing, area, color_of
 from gles_apps.vision.regions import region_of_detection
-from gles_delegate.extension import Array, Size
+from gles_delegate.extension import Array, Size, installed
+
+if TYPE_CHECKING:
+    from PIL import Image as Pictures
 
 Row: TypeAlias = "dict[str, Any]"
 """An object, a class or a person in a table, as JSON."""
+
+
+class Drawn:
+    """Base of results that draw themselves and have rows."""
+
+    def draw(self, drawing: Drawing) -> None:
+        """Draw the result."""
+        raise NotImplementedError
+
+    def rows(self, size: Size) -> list[Row]:
+        """A dict for each object, class or person in a picture of this height and width."""
+        raise NotImplementedError
+
+    def draw_on(self, picture: Any) -> Pictures.Image:
+        """A copy of the picture with the result over it, which Pillow's `save` writes.
+
+        Args:
+            picture: The picture that the task saw: an `Image`, Pillow's, or uint8 [height, width,
+                channels].
+
+        Raises:
+            ValueError: The picture is a texture.
+            ImportError: Pillow is missing.
+
+        Examples:
+            >>> with mp.tasks.vision.open_task(mp.BaseOptions("digit_detector.tflite")) as task:
+            ...     task.process(picture).draw_on(picture).save("found.png")
+        """
+        pixels = as_pillow(picture)
+        drawing = Drawing(pixels.size[::-1])
+        self.draw(drawing)
+        return drawing.on_picture(pixels)
 
 
 @dataclass
@@ -49,7 +85,7 @@ class Classifications:
 
 
 @dataclass
-class ClassificationResult:
+class ClassificationResult(Drawn):
     """The classes of each output; the time is that of the frame or of the first sample."""
 
     classifications: list[Classifications]
@@ -95,19 +131,28 @@ class Detection:
         keypoints: Its points.
         found: The same in shares of the picture, with the mask and the oriented box of a YOLO
             network. Not MediaPipe's.
+        track_id: The object's number in a stream, from 1, with `ObjectDetectorOptions.track`. Not
+            MediaPipe's.
     """
 
     bounding_box: BoundingBox
     categories: list[Category]
     keypoints: list[NormalizedKeypoint] | None = None
     found: vision.Detection | None = field(default=None, compare=False, repr=False)
+    track_id: int | None = None
 
 
 @dataclass
-class DetectionResult:
-    """The objects in a picture, best first."""
+class DetectionResult(Drawn):
+    """The objects in a picture, best first.
+
+    Attributes:
+        detections: The objects.
+        size: Height and width of the picture; None in a result made by hand. Not MediaPipe's.
+    """
 
     detections: list[Detection]
+    size: Size | None = field(default=None, compare=False, repr=False)
 
     def draw(self, drawing: Drawing) -> None:
         """Draw masks, boxes with names and scores, and key points.
@@ -118,8 +163,10 @@ class DetectionResult:
         drawing.masks(found)
         best = [each.categories[0] for each in self.detections]
         are_named = any(each.category_name or each.index for each in best)
-        for detection, category in zip(found, best, strict=True):
+        for detection, category, each in zip(found, best, self.detections, strict=True):
             name = name_of(category) if are_named else ""
+            if each.track_id is not None:
+                name = f"{name} #{each.track_id}".strip()
             drawing.detection(detection, name, color_of(detection.class_index))
 
     def rows(self, size: Size) -> list[Row]:
@@ -137,11 +184,49 @@ class DetectionResult:
             if found.corners:
                 row["corners"] = pixels(found.corners, size)
                 row["rotation"] = round(region_of_detection(found, size).rotation, 1)
+            if detection.track_id is not None:
+                row["id"] = detection.track_id
             if found.key_points:
                 row["key_points"] = pixels(found.key_points, size)
                 row["key_point_scores"] = list(found.key_point_scores)
             rows.append(row)
         return rows
+
+    def to_supervision(self) -> Any:
+        """The objects as `supervision.Detections`, for the annotators of that package.
+
+        Boxes are in pixels, masks are bool [objects, height, width], and names are in
+        ``data["class_name"]``. Oriented boxes are where its OrientedBoxAnnotator looks for them.
+
+        Raises:
+            ImportError: The package supervision is missing.
+            ValueError: The result was made by hand.
+
+        Examples:
+            >>> with mp.tasks.vision.open_task(mp.BaseOptions("digit_detector.tflite")) as task:
+            ...     found = task.process(picture).to_supervision()
+        """
+        supervision = installed("supervision", "to_supervision needs it")
+        found, size = self._found(), self.size
+        if size is None:
+            raise ValueError("expected a result of a task, found one made by hand")
+        ids = [each.track_id for each in self.detections if each.track_id is not None]
+        data: dict[str, Any] = {
+            "class_name": np.array([name_of(each.categories[0]) for each in self.detections], str)
+        }
+        corners = [each.corners for each in found if each.corners]
+        if corners:
+            data["xyxyxyxy"] = np.multiply(corners, size[::-1])
+        boxes = np.array([each.box for each in found], np.float64).reshape(-1, 4)
+        masks = [area(each, size) for each in found if each.mask is not None]
+        return supervision.Detections(
+            xyxy=(boxes * np.tile(size[::-1], 2)).astype(np.float32),
+            mask=np.array(masks) if masks else None,
+            confidence=np.array([each.score for each in found], np.float32),
+            class_id=np.array([each.class_index for each in found], int),
+            tracker_id=np.array(ids, int) if ids else None,
+            data=data,
+        )
 
     def _found(self) -> list[vision.Detection]:
         found = [each.found for each in self.detections if each.found is not None]
@@ -179,7 +264,7 @@ def detection_result(
             for (x, y), score in zip(detection.key_points, scores, strict=True)
         ]
         results.append(Detection(box, [own], points, detection))
-    return DetectionResult(results)
+    return DetectionResult(results, size)
 
 
 def pixels(shares: Any, size: Size) -> Any:

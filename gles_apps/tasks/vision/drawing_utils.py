@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gles_apps.tasks.components.containers import Detection, NormalizedLandmark
+from gles_apps.tasks.image import as_pillow
 from gles_apps.vision.drawing import Color, Drawing
 from gles_delegate.extension import Array
 
@@ -261,9 +262,7 @@ def _drawing_of(image: Array) -> Drawing:
 
 
 def _draw_into(image: Array, drawing: Drawing) -> None:
-    from PIL import Image as Pictures
-
-    image[:] = np.asarray(drawing.on_picture(Pictures.fromarray(image)))
+    image[:] = np.asarray(drawing.on_picture(as_pillow(image)))
 
 
 __all__ = [

@@ -11,6 +11,7 @@ import numpy as np
 
 from gles_apps.tasks.components.containers import (
     Category,
+    Drawn,
     NormalizedLandmark,
     Row,
     points_row,
@@ -118,7 +119,7 @@ BLENDSHAPE_NAMES = tuple(map(_shown_name, Blendshapes))
 
 
 @dataclass
-class FaceLandmarkerResult:
+class FaceLandmarkerResult(Drawn):
     """Faces in a picture.
 
     Attributes:

@@ -11,6 +11,7 @@ import numpy as np
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import (
     Category,
+    Drawn,
     Landmark,
     NormalizedLandmark,
     Row,
@@ -34,7 +35,7 @@ NO_GESTURE = "None"
 
 
 @dataclass
-class GestureRecognizerResult:
+class GestureRecognizerResult(Drawn):
     """Hands in a picture, and their gestures.
 
     Attributes:

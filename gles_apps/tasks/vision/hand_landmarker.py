@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from gles_apps.tasks.components.containers import (
     Category,
+    Drawn,
     Landmark,
     NormalizedLandmark,
     Row,
@@ -72,7 +73,7 @@ class HandLandmark(enum.IntEnum):
 
 
 @dataclass
-class HandLandmarkerResult:
+class HandLandmarkerResult(Drawn):
     """Hands in a picture.
 
     Attributes:

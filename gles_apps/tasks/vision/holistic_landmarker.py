@@ -9,6 +9,7 @@ import numpy as np
 
 from gles_apps.tasks.components.containers import (
     Category,
+    Drawn,
     Landmark,
     NormalizedLandmark,
     Row,
@@ -57,7 +58,7 @@ REFINEMENT = "hand_roi_refinement.tflite"
 
 
 @dataclass
-class HolisticLandmarkerResult:
+class HolisticLandmarkerResult(Drawn):
     """A body in a picture; lists are empty for what was not found.
 
     Attributes:

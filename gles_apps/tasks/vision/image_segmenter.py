@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from gles_apps.tasks.classes import softmax
-from gles_apps.tasks.components.containers import Row
+from gles_apps.tasks.components.containers import Drawn, Row
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
@@ -32,7 +32,7 @@ SPECK = 0.002
 
 
 @dataclass
-class ImageSegmenterResult:
+class ImageSegmenterResult(Drawn):
     """Masks of a picture, of its size.
 
     Attributes:

@@ -15,8 +15,10 @@ from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import Detection, Detector
 from gles_apps.vision.detectors import find_detector, preprocessing, read_detections
+from gles_apps.vision.identities import Identities
 from gles_apps.vision.regions import Region
 from gles_apps.vision.yolo import YoloDetector
+from gles_delegate import TensorMetadata
 from gles_delegate.extension import ScoreCalibration
 
 ObjectDetectorResult = DetectionResult
@@ -36,6 +38,7 @@ class ObjectDetectorOptions:
         kind: The kind of a YOLO network; see `vision.find_detector`. Not MediaPipe's.
         usual_threshold: Minimum score where neither the options, nor the metadata, nor a preset
             has one. Not MediaPipe's.
+        track: Number the objects of a stream: `Detection.track_id`. Not MediaPipe's.
     """
 
     base_options: BaseOptions
@@ -49,6 +52,7 @@ class ObjectDetectorOptions:
     labels: Sequence[str] | None = None
     kind: str | None = None
     usual_threshold: float = 0.0
+    track: bool = False
 
 
 class ObjectDetector(Detects[DetectionResult]):
@@ -65,6 +69,13 @@ class ObjectDetector(Detects[DetectionResult]):
     """
 
     _calibration: ScoreCalibration | None = None
+    _identities = Identities()
+    _latest: int | None = None
+
+    def __init__(self, options: ObjectDetectorOptions) -> None:
+        if options.track and options.running_mode == VisionTaskRunningMode.IMAGE:
+            raise ValueError("expected a video or a live stream for track, found the image mode")
+        super().__init__(options)
 
     @classmethod
     def _default_options(cls, base: BaseOptions) -> ObjectDetectorOptions:
@@ -72,9 +83,7 @@ class ObjectDetector(Detects[DetectionResult]):
 
     def _load(self) -> None:
         options, network = self.options, self._network()
-        self._detector, outputs = network, network.metadata.outputs
-        if options.labels is not None:
-            outputs = tuple(replace(each, labels=tuple(options.labels)) for each in outputs)
+        self._detector, outputs = network, self._described(network.metadata.outputs)
         self._labels = next((each.labels for each in outputs if each.labels), ())
         self._choice = Choice(options, self._labels)
         shape = network.inputs[network.picture]["shape"].tolist()
@@ -90,6 +99,13 @@ class ObjectDetector(Detects[DetectionResult]):
             self._calibration = next((o.calibration for o in outputs if o.calibration), None)
         self._like = network.transform if like is None else network.normalized(like)
         self._preset = self._limited(preset)
+
+    def _described(self, outputs: Sequence[TensorMetadata]) -> tuple[TensorMetadata, ...]:
+        """Outputs with the class names of the options."""
+        labels = self.options.labels
+        if labels is None:
+            return tuple(outputs)
+        return tuple(replace(each, labels=tuple(labels)) for each in outputs)
 
     def _limited(self, preset: Detector | YoloDetector | None) -> Detector | YoloDetector | None:
         """A preset with the threshold and the classes of the options."""
@@ -116,7 +132,19 @@ class ObjectDetector(Detects[DetectionResult]):
             for each in found
             if each.class_index in self._choice
         ]
-        return merged(detection_result(mapped[: self._choice.most], image.size, self._category))
+        result = merged(detection_result(mapped[: self._choice.most], image.size, self._category))
+        if self.options.track and timestamp_ms is not None:
+            self._number(result.detections, timestamp_ms)
+        return result
+
+    def _number(self, objects: Sequence[Detected], timestamp_ms: int) -> None:
+        """Set the numbers of a frame's objects."""
+        seconds = 0.0 if self._latest is None else (timestamp_ms - self._latest) / 1000
+        found = [each.found for each in objects if each.found is not None]
+        numbers, self._identities = self._identities.with_detections(found, seconds)
+        self._latest = timestamp_ms
+        for each, number in zip(objects, numbers, strict=True):
+            each.track_id = number
 
     def _category(self, detection: Detection) -> Category:
         """Named classes have no index, as in MediaPipe's DetectionLabelIdToTextCalculator."""
@@ -148,4 +176,4 @@ def merged(result: DetectionResult) -> DetectionResult:
         else:
             boxes[key] = len(kept)
             kept.append(detection)
-    return DetectionResult(kept)
+    return DetectionResult(kept, result.size)

@@ -43,6 +43,7 @@ class TaskSettings:
         threshold: Minimum score of a class, of an object or of a person's point. Without it,
             detectors use the model's own, or 0.5, and classifiers none.
         top: Maximum number of classes or objects.
+        track: Number a detector's objects in a video.
 
     Raises:
         ValueError: The task is unknown, or does not suit the kind.
@@ -56,6 +57,7 @@ class TaskSettings:
     labels: Sequence[str] | None = None
     threshold: float | None = None
     top: int | None = None
+    track: bool = False
 
     def __post_init__(self) -> None:
         if self.task not in (None, *TASKS):
@@ -161,10 +163,13 @@ def _made(
         "score_threshold": settings.threshold,
         "labels": settings.labels,
     }
+    if settings.track and task != "detect":
+        raise ValueError(f"expected a detector for track, found the task {task!r}")
     if task == "classify":
         return ImageClassifier(ImageClassifierOptions(base, mode, probabilities=True, **scored))
     if task == "detect":
         scored |= {"kind": settings.kind, "usual_threshold": USUAL_THRESHOLD}
+        scored["track"] = settings.track
         if settings.threshold == 0:  # which would be the usual one for MediaPipe's option
             scored["score_threshold"] = SMALLEST_THRESHOLD
         return ObjectDetector(ObjectDetectorOptions(base, mode, **scored))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gles_apps.tasks.components.containers import Row, pixels
+from gles_apps.tasks.components.containers import Drawn, Row, pixels
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
@@ -29,7 +29,7 @@ POSENET_OUTPUTS = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
 
 
 @dataclass
-class PoseEstimatorResult:
+class PoseEstimatorResult(Drawn):
     """People in a picture.
 
     Attributes:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gles_apps.tasks.components.containers import (
+    Drawn,
     Landmark,
     NormalizedLandmark,
     Row,
@@ -81,7 +82,7 @@ class PoseLandmark(enum.IntEnum):
 
 
 @dataclass
-class PoseLandmarkerResult:
+class PoseLandmarkerResult(Drawn):
     """Bodies in a picture.
 
     Attributes:
