@@ -20,6 +20,20 @@ pytestmark = pytest.mark.usefixtures("gl")
 @pytest.mark.usefixtures("display")
 @pytest.mark.parametrize(("page", "section"), [*units()])
 def test_python(page: str, section: str, tmp_path: Path, require: Require) -> None:
+    check_snippets(page, section, tmp_path, require)
+
+
+@pytest.mark.mesa
+@pytest.mark.usefixtures("display")
+@pytest.mark.parametrize("loop", ["basic", "threaded"])
+def test_qt_quick_of_toolkits(
+    loop: str, tmp_path: Path, require: Require, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QSG_RENDER_LOOP", loop)
+    check_snippets("docs/toolkits.md", "Qt Quick", tmp_path, require)
+
+
+def check_snippets(page: str, section: str, tmp_path: Path, require: Require) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "tests.support.snippets", page, section],
         cwd=tmp_path,
