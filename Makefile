@@ -142,12 +142,14 @@ lint: .venv/.with-test
 	$(bin)/check-jsonschema --quiet --builtin-schema vendor.github-workflows \
 		.github/workflows/*.yml examples/container/workflow.yml
 
+# The pages, and a look at each in Chromium, where it is installed.
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: .venv/.with-docs
 	$(bin)/python tools/op-table
 	$(bin)/python tools/device-page
 	$(bin)/python tools/gpu-lab/measure --page
 	$(bin)/mkdocs build --strict
+	$(bin)/python tools/look-at-docs
 
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.
 wheel: debian
