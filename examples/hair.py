@@ -1,6 +1,6 @@
 """Dye hair.
 
-python examples/hair.py hair_segmentation.tflite --color "#a020f0" --camera 0
+python examples/hair.py hair_segmentation.tflite --color "#b5562e" --camera 0
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def dyer(networks: App, arguments: Namespace) -> Seer:
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, model="MediaPipe's hair_segmentation.tflite")
-    parser.add_argument("--color", default="#a020f0", help="the new hair color")
+    parser.add_argument("--color", default="#b5562e", help="the new hair color")
     parser.add_argument("--strength", type=float, default=0.8, help="0 to 1")
     arguments = parser.parse_args()
     app.run(arguments, lambda networks: dyer(networks, arguments))

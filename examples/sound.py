@@ -20,7 +20,7 @@ from imaging import ending_in_a_sentence, read_labels
 
 from gles_apps.live import App, Canvas, Frame
 from gles_apps.live.show import Seer
-from gles_apps.vision import palette
+from gles_apps.vision import Drawing, palette
 from gles_apps.vision.classes import class_name, top_indices
 from gles_delegate.errors import reason_of
 
@@ -39,6 +39,8 @@ SHOWN = 7
 """Number of classes shown."""
 HERTZ = (60, 7800)
 """Lowest and highest frequency shown."""
+TICKS = (100, 300, 1000, 3000)
+"""Frequencies on the axis."""
 DECIBELS = 70
 """Range from black to the brightest color."""
 GRADIENT = np.array([(4, 4, 20), (80, 18, 110), (215, 60, 80), (252, 170, 60), (252, 250, 190)])
@@ -121,6 +123,7 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
     colors, history = palette(SHOWN), []
 
     def see(frame: Frame, canvas: Canvas) -> None:
+        draw_axes(canvas.drawing)
         waveform = sound.samples[-length:].reshape(shape)
         history.append(network.run({0: waveform})[0].reshape(-1))
         shown = np.array(history[-SIZE[1] // COLUMNS :])
@@ -137,6 +140,24 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
             drawing.text((drawing.font_size / 2, middle), class_name(names, number))
 
     return see
+
+
+def draw_axes(drawing: Drawing) -> None:
+    """Frequencies on the left, seconds before now at the bottom, and what the rows' colors mean."""
+    small, white = 2 * drawing.font_size // 3, (255, 255, 255)
+    for hertz in TICKS:
+        y = ROWS * np.log(HERTZ[1] / hertz) / np.log(HERTZ[1] / HERTZ[0])
+        drawing.rectangle((0, y - 1, 10, y + 1), white)
+        drawing.text((14, y - 0.7 * small), f"{hertz} Hz", white, small)
+    second = RATE / STEP
+    for seconds in range(5, int(SIZE[1] / second), 5):
+        x = SIZE[1] - seconds * second
+        drawing.rectangle((x - 1, ROWS - 10, x + 1, ROWS), white)
+        drawing.text((x + 6, ROWS - 1.5 * small), f"-{seconds} s", white, small)
+    for step in range(5):
+        left = SIZE[1] - (7 - step) * small
+        drawing.rectangle((left, 8, left + small, 8 + small), (*white, 51 * step + 51))
+    drawing.text((SIZE[1] - 14 * small, 8), "score: 0.2 to 1", white, small)
 
 
 @ending_in_a_sentence()

@@ -30,6 +30,7 @@ from gles_delegate.extension import (
     Texture,
     current_functions,
     drawing_restored,
+    gl_names,
     in_any_case,
     release_all,
     release_thread,
@@ -402,7 +403,10 @@ class _Loop:
 
     def _timings(self) -> Drawing:
         stages = [*self._app.timings.milliseconds.items()]
-        lines = [f"{self._rate:.1f} frames per second"]
+        renderer = current_functions().string(gl_names.RENDERER).split(" (")[0]
+        lines = [f"on {renderer}"]
+        if "frame" in self._app.timings.milliseconds:  # the first one has not ended
+            lines.insert(0, f"{self._rate:.1f} frames per second")
         lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in stages]
         rows, columns = self._source.size
         drawing = Drawing((self._options.scale * rows, self._options.scale * columns))
