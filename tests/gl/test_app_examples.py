@@ -178,7 +178,8 @@ def test_a_background_behind_a_class(tmp_path: Path, halves: Path, as_numbers: b
 
 def test_dyed_hair(tmp_path: Path, model: Model, real_picture: Callable[[str], Path]) -> None:
     source, hair = real_picture("face.jpg"), model("hair_segmentation")
-    result = shown("hair.py", hair, picture=source, output=tmp_path / "o.png")
+    purple = ("--color", "#a020f0")
+    result = shown("hair.py", hair, *purple, picture=source, output=tmp_path / "o.png")
     changed = changes(result, source)
     assert (changed[20:40, 270:330] > 10).mean() > 0.6
     assert changed[220:, 280:400].max() < 8  # a shirt

@@ -372,8 +372,13 @@ def test_a_camera_gives_its_newest_frame() -> None:
     first = camera.read()
     assert first.shape == (48, 64, 4)
     assert first[..., 3].min() == 255
-    time.sleep(0.3)
-    assert int(camera.read()[0, 0, 0]) > int(first[0, 0, 0]) + 4
+
+    def skips() -> bool:
+        before = int(camera.read()[0, 0, 0])
+        time.sleep(0.3)
+        return int(camera.read()[0, 0, 0]) > before + 4
+
+    assert any(skips() for _ in range(10))  # a busy machine delivers few frames
     camera.close()
 
 

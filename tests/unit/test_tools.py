@@ -21,7 +21,7 @@ SCRIPTS = sorted(
 
 
 def imported(script: Path) -> Iterator[tuple[str, str | None]]:
-    """Modules of ours, and the names that are taken from them."""
+    """Our modules, and the names that are taken from them."""
     for node in ast.walk(ast.parse(script.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             yield from ((alias.name, None) for alias in node.names)
