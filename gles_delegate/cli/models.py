@@ -1,39 +1,30 @@
-"""``gles-delegate models``: published models, and whether a file is one of them."""
+"""``gles-delegate models``: published models, their download, and whether a file is one of them."""
 
 from __future__ import annotations
 
-import csv
-import hashlib
+import difflib
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from importlib import resources
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from gles_delegate.cli import common
-from gles_delegate.model.files import require_regular
-
-
-@dataclass(frozen=True)
-class PublishedModel:
-    """A model that somebody else publishes.
-
-    `url` is the file's, and the same file stays there; without `sha256`, a page about the model.
-    """
-
-    name: str
-    task: str
-    license: str
-    bytes: int
-    sha256: str
-    """Digest of the file, in hexadecimal; "" if it is not known, and `bytes` is 0."""
-    url: str
+from gles_delegate.cli.download import download
+from gles_delegate.cli.published import PublishedModel, digest_of, published
+from gles_delegate.errors import DelegateError
 
 
 @common.command
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[get] [NAME]...")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Where get puts the files; default: the current folder.",
+)
 @click.option(
     "--check",
     "files",
@@ -43,33 +34,77 @@ class PublishedModel:
     help="Whether a file that was fetched is a published model; once for each file.",
 )
 @common.json_option
-def models(names: tuple[str, ...], files: tuple[Path, ...], as_json: bool) -> None:
-    """List published models that run here. Nothing is downloaded."""
+def models(
+    names: tuple[str, ...], folder: Path | None, files: tuple[Path, ...], as_json: bool
+) -> None:
+    """List published models that run here; get NAME downloads one, and verifies it."""
     if names and files:
         raise common.wrong_usage("expected names or --check, found both")
+    is_get = names[:1] == ("get",)
+    if folder is not None and not is_get:
+        raise common.wrong_usage("expected get NAME with --to")
+    known = published()
     if files:
-        _check_all(files, as_json)
-        return
-    listed = {model.name.removesuffix(".tflite"): model for model in published()}
-    if unknown := [name for name in names if name.removesuffix(".tflite") not in listed]:
-        raise common.wrong_usage(
-            f"expected a name that `gles-delegate models` lists, found {unknown[0]!r}"
-        )
-    chosen = [listed[name.removesuffix(".tflite")] for name in names or listed]
+        _check_all(files, known, as_json)
+    elif is_get:
+        _get(_named(names[1:], known), folder or Path(), as_json)
+    else:
+        _list(_named(names, known) if names else known, bool(names), as_json)
+
+
+def _named(names: Sequence[str], known: Sequence[PublishedModel]) -> list[PublishedModel]:
+    """The models of these names, which may lack their ending; each once."""
+    if not names:
+        raise common.wrong_usage("expected get NAME, found no name")
+    listed = {_without_ending(model.name): model for model in known}
+    for name in names:
+        if (short := _without_ending(name)) not in listed:
+            near = difflib.get_close_matches(short.lower(), listed, 1)
+            hint = f"; did you mean {listed[near[0]].name}?" if near else ""
+            expected = "expected a name that `gles-delegate models` lists"
+            raise common.wrong_usage(f"{expected}, found {name!r}{hint}")
+    return [listed[name] for name in dict.fromkeys(map(_without_ending, names))]
+
+
+def _without_ending(name: str) -> str:
+    return name.removesuffix(".tflite").removesuffix(".task")
+
+
+def _list(chosen: Sequence[PublishedModel], is_whole: bool, as_json: bool) -> None:
     if as_json:
         common.print_json([asdict(model) for model in chosen])
-    elif names:
+    elif is_whole:
         for model in chosen:
             _print_whole(model)
     else:
         common.print_table([_row(model) for model in chosen])
-        print("\n`gles-delegate models NAME` says where to get one; --check FILE checks the file.")
+        print("\n`gles-delegate models get NAME` downloads one; without get, it shows the address.")
+
+
+def _get(chosen: Sequence[PublishedModel], folder: Path, as_json: bool) -> None:
+    """Download models that are not in a folder yet; none if one has no known digest."""
+    for model in chosen:
+        if not model.sha256:
+            raise DelegateError(
+                f"{model.name} is not downloaded, as its SHA-256 is not known; see {model.url}"
+            )
+    rows = []
+    for model in chosen:
+        with common.progress_bar(quiet=as_json) as bar:
+            is_new = download(model, folder, common.counting(bar, model.name))
+        file = str(folder / model.name)
+        rows.append({"name": model.name, "file": file, "downloaded": is_new})
+        if not as_json:
+            about = f"{common.megabytes(model.bytes)}, {model.task}, {model.license}"
+            print(f"{file}: {about}" if is_new else f"{file} is there already")
+    if as_json:
+        common.print_json(rows)
 
 
 def _print_whole(model: PublishedModel) -> None:
     common.print_pairs([(key, str(value)) for key, value in asdict(model).items() if value])
     if model.sha256:
-        print(f"\ncurl --location --output {model.name} '{model.url}'")
+        print(f"\n{model.curl}")
 
 
 def _row(model: PublishedModel) -> dict[str, str]:
@@ -77,9 +112,8 @@ def _row(model: PublishedModel) -> dict[str, str]:
     return {**row, "size": common.megabytes(model.bytes) if model.bytes else ""}
 
 
-def _check_all(files: Sequence[Path], as_json: bool) -> None:
+def _check_all(files: Sequence[Path], known: Sequence[PublishedModel], as_json: bool) -> None:
     """Print what each file is; exits with status 1 unless all are published models."""
-    known = published()
     checks = [(file, *check(file, known)) for file in files]
     if as_json:
         common.print_json([{"file": str(f), "passed": ok, "found": s} for f, ok, s in checks])
@@ -89,29 +123,15 @@ def _check_all(files: Sequence[Path], as_json: bool) -> None:
     sys.exit(not all(passed for _, passed, _ in checks))
 
 
-def published() -> list[PublishedModel]:
-    text = (resources.files("gles_delegate.cli") / "models.csv").read_text("utf-8")
-    return [
-        PublishedModel(**{**row, "bytes": int(row["bytes"])})  # type: ignore[arg-type]
-        for row in csv.DictReader(text.splitlines())
-    ]
-
-
 def check(file: Path, known: Sequence[PublishedModel]) -> tuple[bool, str]:
     """Whether a file is one of some models, and a sentence on it.
 
     Raises OSError if the file cannot be read.
     """
     largest = max(model.bytes for model in known)
-    digest, size = hashlib.sha256(), 0
-    require_regular(file)
-    with file.open("rb") as content:
-        while size <= largest and (block := content.read(1 << 20)):
-            digest.update(block)
-            size += len(block)
+    found, size = digest_of(file, largest)
     if size > largest:
         return False, f"none of the listed models has more than {largest} bytes"
-    found = digest.hexdigest()
     for model in known:
         if model.sha256 == found:
             return True, f"{model.name}, {model.task}, {model.license}"

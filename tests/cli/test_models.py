@@ -7,14 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gles_delegate.cli.models import published
+from gles_delegate.cli.published import digest_of, published
 from tests.conftest import MODELS
 from tests.support.command import call, call_json, saved
 
 
 def test_the_list() -> None:
     listed = published()
-    assert len({model.name for model in listed}) == len(listed) > 20
+    short = {model.name.removesuffix(".tflite").removesuffix(".task") for model in listed}
+    assert len(short) == len(listed) > 20
+    assert "get" not in short, "it is a command"
     for model in listed:
         assert re.fullmatch("[0-9a-f]{64}" if model.bytes else "", model.sha256)
         assert model.url.startswith("https://")
@@ -29,11 +31,14 @@ def test_one_model() -> None:
     assert "sha256   191ac952" in text
     assert "curl --location --output selfie_segmenter.tflite 'https://" in text
     assert call("models", "selfie_segmenter") == text
+    assert "task     hand points" in call("models", "hand_landmarker")
     exported = call("models", "yolo11n.tflite")
     assert "curl" not in exported
     assert "license  AGPL-3.0" in exported
     message = call("models", "nosuch.tflite", status=2)
-    assert "expected a name that `gles-delegate models` lists, found 'nosuch.tflite'" in message
+    assert "expected a name that `gles-delegate models` lists, found 'nosuch.tflite'\n" in message
+    message = call("models", "Selfie_segmentor.tflite", status=2)
+    assert "found 'Selfie_segmentor.tflite'; did you mean selfie_segmenter.tflite?\n" in message
 
 
 def test_a_truncated_file(tmp_path: Path) -> None:
@@ -50,6 +55,11 @@ def test_another_file(tmp_path: Path) -> None:
     assert "none of the listed models has its SHA-256, e3b0c442" in text
     assert "expected names or --check" in call("models", "yamnet.tflite", "--check", file, status=2)
     assert "is a directory" in call("models", "--check", tmp_path, status=2)
+
+
+def test_a_large_file_is_not_read_to_its_end(tmp_path: Path) -> None:
+    file = saved(tmp_path / "large", bytes(5 << 20))
+    assert 1 << 20 < digest_of(file, 1 << 20)[1] < 5 << 20
 
 
 def test_a_file_without_end() -> None:
