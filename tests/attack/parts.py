@@ -13,6 +13,7 @@ from tests.attack.cache import run_damaged
 from tests.attack.compare import Finding, Report, compare
 from tests.attack.decoders import run_decoders
 from tests.attack.disks import run_on_small_disk
+from tests.attack.downloads import run_downloads
 from tests.attack.environments import run_environments
 from tests.attack.faults import cases, run_fault
 from tests.attack.graphs import drawn
@@ -81,6 +82,7 @@ PARTS = {
     "tasks": Part("calls and bundles of tasks", partial(_alone, run_tasks, 60), 0.1),
     "sources": Part("videos, pictures, cameras", partial(_alone, run_source, 60), 0.1),
     "results": Part("tables of results", partial(_alone, run_results, 60), 0.05),
+    "downloads": Part("downloads of models", partial(_alone, run_downloads, 60), 0.05),
     "requests": Part("requests over HTTP", partial(_alone, run_requests, 60), 0.05),
     "upgrades": Part("programs in the background", partial(_alone, run_upgrades, 120), 0.05),
     "verdicts": Part("verdicts on drivers", partial(_alone, run_verdicts, 60), 0.05),

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from gles_delegate.cli import download
 from tests.attack.__main__ import main
 from tests.attack.compare import Finding, compare, verdict
+from tests.attack.downloads import run_downloads
 from tests.attack.graphs import ALLOWED
 from tests.attack.hard import differing
 from tests.attack.parts import PARTS
@@ -44,6 +46,7 @@ SEEDS = {
     "sources": range(0, 30, 4),
     "results": range(0, 60, 4),
     "requests": range(0, 150, 4),
+    "downloads": range(0, 40, 3),
     "verdicts": range(0, 24, 4),
 }
 """The seeds of each part that a run of the tests tries; `make attack` tries more."""
@@ -128,6 +131,10 @@ def test_requests_over_http() -> None:
     attacked("requests")
 
 
+def test_downloads_of_models() -> None:
+    attacked("downloads")
+
+
 def test_verdicts_on_drivers() -> None:
     attacked("verdicts")
 
@@ -138,6 +145,12 @@ def test_what_is_wrong_with_tables_and_requests_is_found(monkeypatch: pytest.Mon
     assert any("two runs" in run_results(b"", seed).text for seed in range(1, 60, 2))
     monkeypatch.setattr("gles_apps.batch.http._parsed", json.loads)
     assert any("RecursionError" in run_requests(b"", seed).text for seed in range(60))
+
+
+def test_what_is_wrong_with_downloads_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    receive = download._receive
+    monkeypatch.setattr(download, "_receive", lambda *given: receive(*given) and 0)
+    assert any("gave no model" in run_downloads(b"", seed).text for seed in range(60))
 
 
 def test_what_was_found() -> None:
