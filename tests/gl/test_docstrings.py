@@ -21,9 +21,7 @@ from gles_apps.live.libgst import libgst
 from gles_delegate import ops
 from gles_delegate.ops.lib import registry
 from tests.conftest import MODELS, Require
-from tests.gl.test_interactive import last_channel
 from tests.support.example import EXAMPLES, write_video
-from tests.support.fake_networks import GestureNetworks, fake_bundle, holistic_bundle
 from tests.support.snippets import MODELS as MADE
 from tests.support.snippets import picture
 from tests.unit.test_public_names import LISTED
@@ -61,12 +59,6 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_OPS", dict(registry._OPS))
     files = {name: make() for name, make in MADE.items()}
-    files["pose_landmarker_lite.task"] = fake_bundle("pose", np.random.default_rng(0))
-    files["magic_touch.tflite"] = last_channel()
-    hands = fake_bundle("hand", np.random.default_rng(0))
-    gestures = GestureNetworks.drawn(np.random.default_rng(0), "canned")
-    files["gesture_recognizer.task"] = gestures.bundle(hands)
-    files["holistic_landmarker.task"] = holistic_bundle(np.random.default_rng(0))
     files["segmenter.tflite"] = files["ball_segmenter.tflite"]
     for name, content in files.items():
         Path(name).write_bytes(content)

@@ -12,23 +12,14 @@ import gles_delegate as gd
 from gles_apps.tasks.components.containers import NormalizedKeypoint
 from gles_apps.tasks.options import ImageProcessingOptions
 from gles_apps.tasks.vision.interactive_segmenter_legacy import disc
-from tests.support.fake_networks import labelled
-from tests.support.tflite_builder import ModelBuilder
+from tests.support.fake_networks import MARKED, last_channel
 
 pytestmark = pytest.mark.usefixtures("gl")
 
 Segmenter = mp.vision.InteractiveSegmenterLegacy
 Options = mp.vision.InteractiveSegmenterLegacyOptions
 Region = mp.vision.InteractiveSegmenterLegacyRegionOfInterest
-SIZE = (48, 64)
-
-
-def last_channel(channels: int = 4) -> bytes:
-    b = ModelBuilder()
-    x = b.input((1, *SIZE, channels))
-    begin, size = np.int32([0, 0, 0, channels - 1]), np.int32([1, *SIZE, 1])
-    y = b.op("SLICE", [x, b.constant(begin), b.constant(size)], [(1, *SIZE, 1)])
-    return labelled(b, y, ["object"])
+SIZE = MARKED
 
 
 def at(x: float | None, y: float | None) -> Any:

@@ -32,6 +32,8 @@ NETWORKS: dict[str, tuple[int, Shapes]] = {
     "hand_roi_refinement.tflite": (256, [(1, 1, 1, 4)]),
 }  # fmt: skip
 """Sizes of the input and shapes of the outputs."""
+MARKED = (48, 64)
+"""Height and width that `last_channel` sees."""
 BUNDLES = {
     kind: (f"{kind}_detector.tflite", f"{kind}_landmarks_detector.tflite")
     for kind in ("face", "hand", "pose")
@@ -118,6 +120,15 @@ def labelled(b: ModelBuilder, scores: int, labels: Sequence[str]) -> bytes:
     with ZipFile(content, "a") as packed:
         packed.writestr("labels.txt", "".join(f"{label}\n" for label in labels))
     return content.getvalue()
+
+
+def last_channel(channels: int = 4) -> bytes:
+    """An interactive segmenter [1, *MARKED, channels] whose mask is the mark of its point."""
+    b = ModelBuilder()
+    x = b.input((1, *MARKED, channels))
+    begin, size = np.int32([0, 0, 0, channels - 1]), np.int32([1, *MARKED, 1])
+    y = b.op("SLICE", [x, b.constant(begin), b.constant(size)], [(1, *MARKED, 1)])
+    return labelled(b, y, ["object"])
 
 
 @dataclass

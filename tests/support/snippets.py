@@ -27,7 +27,7 @@ import numpy as np
 
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 from tests.support.bundles import aligned_bundle
-from tests.support.fake_networks import fake_bundle
+from tests.support.fake_networks import GestureNetworks, fake_bundle, holistic_bundle, last_channel
 
 ROOT = Path(__file__).parents[2]
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
@@ -219,6 +219,11 @@ def face_bundle() -> bytes:
     return aligned_bundle(**dict(zip(networks, (face_detector(), face_landmarks()), strict=True)))
 
 
+def gestures() -> bytes:
+    rng = np.random.default_rng(0)
+    return GestureNetworks.drawn(rng, "canned").bundle(fake_bundle("hand", rng))
+
+
 MODELS = {
     "blaze_face_short_range.tflite": face_detector,
     "face_detection_front.tflite": face_detector,
@@ -229,6 +234,13 @@ MODELS = {
     "model.tflite": classifier,
     "mobilenet_v2.tflite": classifier,
     "selfie_segmenter.tflite": segmenter,
+    "pose_landmarker_lite.task": lambda: fake_bundle("pose", np.random.default_rng(0)),
+    "gesture_recognizer.task": gestures,
+    "holistic_landmarker.task": lambda: holistic_bundle(np.random.default_rng(0)),
+    "efficientdet_lite0.tflite": (ROOT / "examples/models/digit_detector.tflite").read_bytes,
+    "efficientnet_lite0.tflite": classifier,
+    "mobilenet_v3_small.tflite": classifier,
+    "magic_touch.tflite": last_channel,
     "ball_segmenter.tflite": (ROOT / "examples/models/ball_segmenter.tflite").read_bytes,
 }
 """The files that readers have."""
@@ -321,11 +333,14 @@ def check_parquet() -> None:
     assert [len(row["results"]) for row in rows] == [5] * len(rows) != []
 
 
-@before("docs/tasks.md", "import gles_apps.tasks as mp\n\npicture")
+@before(
+    "docs/tasks.md", "import gles_apps.tasks as mp\nfrom gles_apps.tasks import vision\n\npicture"
+)
 def _(names: Names) -> None:
     import moderngl
     from PIL import Image
 
+    Path("selfie_segmenter.tflite").write_bytes(MODELS["ball_segmenter.tflite"]())
     Image.fromarray(picture(320, 200)[..., :3]).save("face.jpg")
     names["frames"] = [picture(320, 200)[..., :3]] * 3
     names["ctx"] = moderngl.create_context(standalone=True, backend="egl")
