@@ -47,6 +47,7 @@ SHOWN = ("class", "label", "side", "gesture", "score", "share", "box", "rotation
 
 @common.command
 @common.model_argument
+@click.argument("more", nargs=-1, metavar="")
 @common.input_option
 @click.option(
     "--output",
@@ -69,6 +70,7 @@ SHOWN = ("class", "label", "side", "gesture", "score", "share", "box", "rotation
 @common.json_option
 def run(
     model: Path,
+    more: Sequence[str],
     inputs: Sequence[str],
     outputs: Sequence[str],
     output_dir: Path | None,
@@ -86,10 +88,12 @@ def run(
     Of a picture, the results of the network's task are listed: its classes, objects, people or
     areas. MODEL may be a bundle of face, hand, gesture, pose or holistic.
     """
+    if more:
+        raise common.wrong_usage(f"expected --input before a file, found {more[0]!r}")
     names = None if labels is None else tensor_files.read_labels(labels)
     settings = TaskSettings(labels=names, **chosen)
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
-    with common.progress_bar(quiet=as_json) as bar:
+    with common.progress_bar() as bar:
         base = BaseOptions(
             model, gpu_options=options, antialias=antialias, mean=mean, std=std,
             progress=compilations(bar),
@@ -242,7 +246,7 @@ def _classifier(graph: Graph, settings: TaskSettings) -> Classifier | None:
         if not are_scores or any(len(n) != s[-1] for n, s in zip(labels, shapes, strict=True)):
             return None
     elif not are_scores:
-        found = "; ".join(tensor_files.describe(graph.tensors[index]) for index in graph.outputs)
+        found = "; ".join(tensor_files.label(graph.tensors[index]) for index in graph.outputs)
         raise ValueError(f"expected outputs [1, classes] for --top and --labels, found {found}")
     options = ClassifierOptions(max_results=settings.top or 1)
     return Classifier(shapes, metadata, options, settings.labels, probabilities=True)

@@ -7,6 +7,7 @@ import tasks as python``, and ``mediapipe.tasks.python`` becomes
 """
 
 import sys
+from typing import TYPE_CHECKING
 
 from gles_apps.tasks import audio, components, vision
 from gles_apps.tasks.image import Image, ImageFormat
@@ -27,6 +28,18 @@ __all__ = [
     "tasks",
     "vision",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        reason = ""
+        if name == "solutions":
+            reason = (
+                ": the older solutions became tasks, such as vision.FaceLandmarker; the page "
+                "Porting has a table"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
 
 
 register_paths()

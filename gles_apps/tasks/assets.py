@@ -13,6 +13,15 @@ from gles_apps.tasks.options import BaseOptions
 from gles_delegate import ModelError
 from gles_delegate.extension import Content, ModelFile, files_in, naming_file, read_content
 
+KINDS = {
+    "hand_gesture_recognizer.task": "GestureRecognizer",
+    "hand_roi_refinement.tflite": "HolisticLandmarker",
+    "face_landmarks_detector.tflite": "FaceLandmarker",
+    "hand_landmarks_detector.tflite": "HandLandmarker",
+    "pose_landmarks_detector.tflite": "PoseLandmarker",
+}
+"""Tasks by a file that only their bundle has, or is the first of these to have."""
+
 
 class MissingFileError(ModelError, FileNotFoundError):
     """A bundle lacks a file that the task needs, or a model lacks metadata."""
@@ -91,10 +100,13 @@ class Assets:
 
 def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
     if name not in files:
-        names = ", ".join(sorted(files))
-        names += "." if names else ". It is a single model; expected a bundle (.task)."
+        names = ", ".join(sorted(files)) + "."
+        kinds = [task for file, task in KINDS.items() if file in files]
+        other = f" It is a bundle for {kinds[0]}." if kinds else ""
+        found = f"All files in the model asset bundle are: {names}{other}"
         raise MissingFileError(
-            f"No file with name: {name}. All files in the model asset bundle are: {names}"
+            f"No file with name: {name}. "
+            + (found if files else "Expected a bundle (.task), found a single model.")
         )
     return files[name]()
 

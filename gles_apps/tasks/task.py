@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -298,7 +299,11 @@ class VisionTask(Task[R]):
         if not isinstance(image, Image):
             raise ImageTypeError(
                 f"expected an Image, found {type(image).__name__}: make one with "
-                "Image(ImageFormat.SRGB, array)"
+                + (
+                    "Image.create_from_file(path)"
+                    if isinstance(image, (str, os.PathLike))
+                    else "Image(ImageFormat.SRGB, array)"
+                )
             )
         if image.uses_gpu() and not self._place.is_on_gpu:
             raise ValueError("expected an array, found a texture: Delegate.CPU does not read them")

@@ -13,7 +13,8 @@ from rich.markup import escape
 
 from gles_delegate.bench import comparison
 from gles_delegate.cli import common
-from gles_delegate.cli.tensor_files import load_inputs, naming_new_shapes
+from gles_delegate.cli.tensor_files import load_inputs
+from gles_delegate.hosts.shapes import naming_new_shapes
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 
@@ -66,7 +67,7 @@ def compare(
     if tolerance is not None:
         limits["tolerance"] = tolerance
     nodes: list[comparison.Difference] = []
-    with naming_new_shapes(graph, feeds), common.progress_bar(quiet=as_json) as bar:
+    with naming_new_shapes(graph, feeds), common.progress_bar() as bar:
 
         def by_node(title: str) -> list[comparison.Difference]:
             compared = comparison.compare_nodes(file, feeds, options, **limits)

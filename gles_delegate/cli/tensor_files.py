@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,9 @@ import numpy as np
 from PIL import Image
 
 from gles_delegate.cli.common import wrong_usage
-from gles_delegate.errors import DelegateError, reason_of
+from gles_delegate.errors import reason_of
+from gles_delegate.hosts.shapes import label as label
+from gles_delegate.hosts.shapes import naming_new_shapes as naming_new_shapes
 from gles_delegate.image.pictures import (
     PICTURES,
     as_tensor,
@@ -39,25 +41,9 @@ def load_inputs(
     files = files_by_tensor(graph, graph.inputs, inputs, "input")
     missing = [graph.tensors[index] for index in graph.inputs if index not in files]
     if missing:
-        names = "; ".join(map(describe, missing))
+        names = "; ".join(map(label, missing))
         raise wrong_usage(f"give --input NAME=FILE for each input; missing: {names}")
     return {i: load_input(path, graph, i, mean, std, antialias) for i, path in files.items()}
-
-
-@contextmanager
-def naming_new_shapes(graph: Graph, feeds: Mapping[int, Array]) -> Iterator[None]:
-    """Make errors name the inputs that were resized, which may be the cause."""
-    try:
-        yield
-    except DelegateError as error:
-        resized = [
-            f"{describe(graph.tensors[index])}, found {list(array.shape)}"
-            for index, array in feeds.items()
-            if array.shape != graph.tensors[index].shape
-        ]
-        if not resized:
-            raise
-        raise ValueError(f"expected {'; '.join(resized)}; with that shape, {error}") from error
 
 
 def files_by_tensor(
@@ -74,7 +60,7 @@ def files_by_tensor(
             index, file = tensors[0], argument
         else:
             unknown = f", which names no {kind}" if "=" in argument else ""
-            described = "; ".join(describe(graph.tensors[i]) for i in tensors)
+            described = "; ".join(label(graph.tensors[i]) for i in tensors)
             raise wrong_usage(
                 f"expected --{kind} NAME=FILE, found {argument!r}{unknown}; the model's {kind}s "
                 f"are {described}"
@@ -88,10 +74,6 @@ def files_by_tensor(
 def is_path(path: Path) -> bool:
     """Whether a name with a "=" is a file's, or could be a new file's."""
     return path.exists() or ("=" in str(path.parent) and path.parent.is_dir())
-
-
-def describe(tensor: Tensor) -> str:
-    return f"{tensor.name!r} (index {tensor.index}), {tensor.dtype} {list(tensor.shape)}"
 
 
 def load_input(
@@ -113,7 +95,7 @@ def load_input(
                 raise ValueError(f"cannot read the array {path}: {error}") from error
         if array.dtype.name != tensor.dtype or array.ndim != len(tensor.shape):
             raise ValueError(
-                f"expected an array for {describe(tensor)}, found {array.dtype} "
+                f"expected an array for {label(tensor)}, found {array.dtype} "
                 f"{list(array.shape)} in {path}"
             )
         return array.astype(tensor.dtype)  # in this machine's byte order
@@ -121,7 +103,7 @@ def load_input(
     shape = channels_last(tensor.shape)
     if picture_mode(shape) is None:
         raise ValueError(
-            f"a picture suits an input {PICTURES}; give {path} as .npy for {describe(tensor)}"
+            f"a picture suits an input {PICTURES}; give {path} as .npy for {label(tensor)}"
         )
     transform = picture_transform(shape, tensor.dtype, metadata, mean, std)
     transform = replace(transform, antialias=antialias)
@@ -168,7 +150,7 @@ def save_output(path: Path, array: Array, tensor: Tensor) -> None:
     is_real = array.dtype.kind in "fb" or tensor.is_quantized
     if mode is None or not (array.dtype == np.uint8 or is_real):
         raise ValueError(
-            f"cannot make the picture {path} of {describe(tensor)}: expected {PICTURES} of "
+            f"cannot make the picture {path} of {label(tensor)}: expected {PICTURES} of "
             "bytes, or of numbers of 0 to 1; write a .npy file instead"
         )
     if array.dtype != np.uint8:

@@ -18,6 +18,7 @@ from gles_delegate.closing import Closing, on_error
 from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
 from gles_delegate.hosts.delegate import GpuDelegate
+from gles_delegate.hosts.shapes import naming_new_shapes
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.graph import Array, Graph, Signature
 from gles_delegate.model.metadata import Metadata
@@ -301,7 +302,8 @@ class Interpreter(NotPickled, Closing):
             host = self._entry(subgraph)
             for index, array in values.items():
                 host.resize_tensor_input(index, array.shape)
-            host.allocate_tensors()
+            with naming_new_shapes(self._graph.subgraphs[subgraph], values):
+                host.allocate_tensors()
             for index, array in values.items():
                 host.set_tensor(index, array)
             host.invoke()

@@ -454,3 +454,8 @@ def test_a_chart_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ValueError, match=r"--picture needs the extra plot .*gles_delegate\[plot\]"):
         benchmark._draw(tmp_path / "times.png", "title", ProfileReport("", False, ()))
+
+
+def test_a_picture_without_its_option() -> None:
+    text = call("run", "examples/models/digit_classifier.tflite", "face.jpg", status=2)
+    assert "expected --input before a file, found 'face.jpg'" in text

@@ -25,6 +25,7 @@ from gles_apps.tasks.components import containers
 from gles_apps.tasks.place import _places
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
+from tests.support.fake_networks import fake_bundle
 from tests.support.mediapipe import FOLDER, Oracle, image
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -206,7 +207,7 @@ def test_a_network_of_another_kind_is_refused_in_a_sentence(oracle: Oracle) -> N
 
 def test_a_single_model_is_no_bundle() -> None:
     options = vision.HandLandmarkerOptions(mp.BaseOptions(BALL))
-    with pytest.raises(FileNotFoundError, match="is a single model; expected a bundle"):
+    with pytest.raises(FileNotFoundError, match=r"a bundle \(\.task\), found a single model"):
         vision.HandLandmarker.create_from_options(options)
 
 
@@ -631,6 +632,23 @@ def test_what_is_not_there_is_named() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'GestureSegmenter'$"):
         _ = vision.GestureSegmenter
     assert not hasattr(vision, "InteractiveSegmenterOptions")
-    with pytest.raises(AttributeError, match="no attribute 'genai'"):
+    with pytest.raises(AttributeError, match=r"no attribute 'solutions': .* the page Porting"):
+        _ = mp.solutions
+    with pytest.raises(AttributeError, match=r"no attribute 'genai'$"):
         _ = mp.genai
     assert mp.tasks.vision is vision
+
+
+def test_a_bundle_of_another_task_is_named() -> None:
+    base = mp.BaseOptions(model_asset_buffer=fake_bundle("hand", np.random.default_rng(0)))
+    faces = vision.FaceLandmarkerOptions(base)
+    with pytest.raises(FileNotFoundError, match=r"It is a bundle for HandLandmarker\.$"):
+        vision.FaceLandmarker.create_from_options(faces)
+
+
+def test_a_path_is_no_picture() -> None:
+    with (
+        vision.ImageSegmenter(options()) as segmenter,
+        pytest.raises(TypeError, match=r"found str: make one with Image\.create_from_file"),
+    ):
+        segmenter.segment("face.jpg")  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from gles_delegate.gl import thread
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from tests.gl.test_delegate import desktop_app
+from tests.support.example import EXAMPLES
 from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model
 from tests.support.state import State, objects_in
@@ -199,6 +200,27 @@ def test_tensors_without_a_name_of_their_own_go_by_index(
 def test_wrong_inputs_are_refused(inputs: Any, error: type[Exception], message: str) -> None:
     with with_names("a", "b", "y", "z") as interpreter, pytest.raises(error, match=message):
         interpreter.run(inputs)
+
+
+@pytest.mark.parametrize(
+    ("shape", "advice"),
+    [
+        ((64, 64, 3), ", without the batch axis: pass array[numpy.newaxis]"),
+        ((1, 3, 64, 64), ", with channels first: pass array.transpose(0, 2, 3, 1)"),
+        ((2, 64, 64, 3), ""),
+        ((1, 30, 30, 3), ""),
+    ],
+)
+def test_errors_name_the_shapes_of_inputs(shape: tuple[int, ...], advice: str) -> None:
+    network = EXAMPLES / "models" / "digit_classifier.tflite"
+    expected = f"expected 'image' (index 0), float32 [1, 64, 64, 3], found {list(shape)}{advice}; "
+    with gd.Interpreter(network) as interpreter:
+        with pytest.raises(gd.UnsupportedModelError) as caught:
+            interpreter.run({"image": np.zeros(shape, np.float32)})
+        assert str(caught.value).startswith(f"{expected}with that shape, 1 of 9 nodes cannot run")
+        assert len(caught.value.nodes) == 1
+        right = interpreter.run({"image": np.zeros((1, 64, 64, 3), np.float32)})
+    assert right["digit"].shape == (1, 10)
 
 
 def test_a_name_of_two_inputs_is_refused() -> None:
