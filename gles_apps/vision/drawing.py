@@ -199,9 +199,17 @@ class Drawing:
                 self.skeleton(points, COCO_EDGES, color)
             else:
                 self.points(points, color, 3 * self.unit)
-        high = top - 1.5 * self.font_size
-        above = (left, high if high > 0 else top)
-        self.label(above, f"{label} {detection.score:.0%}".strip(), color)
+        text = f"{label} {detection.score:.0%}".strip()
+        size = self._fitting(text, right - left)
+        high = top - 1.5 * size
+        self.label((left, high if high > 0 else top), text, color, size)
+
+    def _fitting(self, text: str, width: float) -> int:
+        """A font size for a text as wide as its object, if that is legible."""
+        largest, smallest = self.font_size, min(self.font_size, max(10, self.font_size // 2))
+        extent = text_extent(text, largest)[0] + largest / 2
+        wanted = largest * width / extent
+        return int(min(max(wanted, smallest), largest)) if math.isfinite(wanted) else smallest
 
     def skeleton(self, points: Array, edges: Sequence[tuple[int, int]], color: Color) -> None:
         """Points [n, 2 or more] and lines between them; what is not finite is left out."""

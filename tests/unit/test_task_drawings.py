@@ -15,7 +15,8 @@ from gles_apps.tasks.components.containers import NormalizedLandmark
 from gles_apps.tasks.vision import drawing_styles, drawing_utils
 from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_points
 from gles_apps.tasks.vision.image_segmenter import require_colors
-from gles_apps.vision.drawing import Drawing, Strokes, Text
+from gles_apps.vision.detection import Detection
+from gles_apps.vision.drawing import Drawing, Strokes, Text, text_extent
 from gles_apps.vision.triangles import face_triangles
 from gles_delegate.image.output import ImageOutput
 
@@ -186,3 +187,13 @@ def test_an_object_of_hidden_points_draws_nothing() -> None:
     drawing_utils.draw_ring(drawing, hidden, range(4), (255, 0, 0))
     black = pictures.fromarray(np.zeros((40, 40, 3), np.uint8))
     assert not np.asarray(drawing.on_picture(black)).any()
+
+
+@pytest.mark.parametrize(("width", "size"), [(0.01, 14), (0.07, 19), (0.5, 28), (np.nan, 14)])
+def test_labels_fit_their_boxes_where_they_are_legible(width: float, size: int) -> None:
+    pytest.importorskip("PIL")
+    drawing = Drawing((720, 1280))
+    drawing.detection(Detection((0.2, 0.2, 0.2 + width, 0.4), 0.9), "dog", (255, 0, 0))
+    (text,) = [item for item in drawing.items if isinstance(item, Text)]
+    assert (text.size, drawing.font_size) == (size, 28)
+    assert size != 19 or text_extent(text.text, size)[0] < width * 1280
