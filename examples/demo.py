@@ -68,12 +68,13 @@ def compare(interpreter: gd.Interpreter, name: str, corner: tuple[int, int], fol
     cpu = LiteRt(str(MODEL), num_threads=2)
     on_cpu = run(cpu, image)
     gpu_ms, cpu_ms = milliseconds(interpreter), milliseconds(cpu)
+    device = gd.list_devices()[0].renderer
 
     bicubic = small.resize(truth.size, Image.Resampling.BICUBIC)
     network = as_picture(on_gpu)
     print(
         f"{name}: {small.width}x{small.height} -> {truth.width}x{truth.height}\n"
-        f"  latency    {gpu_ms:.1f} ms on the GPU, {cpu_ms:.1f} ms on LiteRT's CPU "
+        f"  latency    {gpu_ms:.1f} ms on {device}, {cpu_ms:.1f} ms on LiteRT's CPU "
         f"(medians of {RUNS})\n"
         f"  agreement  largest difference to LiteRT's CPU {np.abs(on_gpu - on_cpu).max():.1e} "
         "of a range of 1\n"

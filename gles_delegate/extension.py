@@ -50,7 +50,7 @@ from gles_delegate.image.sampling import resized
 from gles_delegate.image.transform import Fit, Packed, Siting, Size, Yuv, picture_transform
 from gles_delegate.litert.kernels import litert_cpu, litert_errors
 from gles_delegate.model.bundle import files_in
-from gles_delegate.model.files import read_regular, require_regular
+from gles_delegate.model.files import LITERT_TEXT, read_regular, require_regular
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import ScoreCalibration
@@ -67,6 +67,7 @@ from gles_delegate.shaders.files import read_body
 from gles_delegate.verification.deviation import relative_error
 
 __all__ = [
+    "LITERT_TEXT",
     "LUMA",
     "PICTURES",
     "SITING",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import reprlib
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from enum import IntEnum
 from types import NoneType
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 
 class InferencePreference(IntEnum):
@@ -110,6 +111,16 @@ class GpuDelegateOptions:
     background_compilation: bool = True
     winograd: bool = True
     software_vector_bits: int | None = None
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, *values, **named):
+            names = [field.name for field in fields(cls)]
+            for name in named.keys() - names:
+                similar = get_close_matches(name, names, n=1)
+                hint = f"; did you mean {similar[0]}?" if similar else ""
+                raise TypeError(f"{cls.__name__} has no option {name!r}{hint}")
+            return super().__new__(cls)
 
     def __post_init__(self) -> None:
         for field in fields(self):

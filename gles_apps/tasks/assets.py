@@ -11,7 +11,14 @@ from pathlib import Path
 
 from gles_apps.tasks.options import BaseOptions
 from gles_delegate import ModelError
-from gles_delegate.extension import Content, ModelFile, files_in, naming_file, read_content
+from gles_delegate.extension import (
+    LITERT_TEXT,
+    Content,
+    ModelFile,
+    files_in,
+    naming_file,
+    read_content,
+)
 
 KINDS = {
     "hand_gesture_recognizer.task": "GestureRecognizer",
@@ -116,7 +123,7 @@ def _reader(path: Path) -> Callable[[], Content]:
         try:
             return read_content(path)
         except FileNotFoundError as error:
-            raise FileNotFoundError(f"Unable to open file at {path}") from error
+            raise FileNotFoundError(f"Unable to open file at {path}: no such file") from error
 
     return read
 
@@ -125,5 +132,7 @@ def _checked(model: ModelFile) -> ModelFile:
     try:
         model.graph()
     except ModelError as error:
-        raise ModelError(f"The model is not a valid Flatbuffer buffer: {error}") from error
+        if LITERT_TEXT in str(error):
+            raise
+        raise ModelError(f"{LITERT_TEXT}: {error}") from error
     return model

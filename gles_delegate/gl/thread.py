@@ -25,14 +25,17 @@ from gles_delegate.errors import (
     WrongThreadError,
 )
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.gl.libegl import MAKE_ANOTHER, DestroyedError, release_thread
+from gles_delegate.gl.libegl import DestroyedError, release_thread
 from gles_delegate.threads import Awaited, Lock, RLock, Thread, get_ident
 
 P = ParamSpec("P")
 T = TypeVar("T")
 log = logging.getLogger("gles_delegate")
 
-CLOSED = "the delegate is closed: " + MAKE_ANOTHER
+CLOSED = (
+    "the delegate is closed: make a new interpreter, or give a new delegate to "
+    "Interpreter.modify_graph_with_delegate"
+)
 _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]] | None"
 
 

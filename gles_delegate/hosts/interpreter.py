@@ -45,6 +45,13 @@ class _Memory:
         self._array = array
 
 
+class _Results(dict[K, Array]):
+    """Outputs by name; a missing name names the others."""
+
+    def __missing__(self, key: K) -> Array:
+        raise KeyError(f"expected one of the outputs {', '.join(map(repr, self))}, found {key!r}")
+
+
 class _OwnDelegate(GpuDelegate):
     """An interpreter's own, whose context nobody else sees: any thread may call it, as LiteRT's."""
 
@@ -307,7 +314,7 @@ class Interpreter(NotPickled, Closing):
             for index, array in values.items():
                 host.set_tensor(index, array)
             host.invoke()
-            return {key: host.get_tensor(index) for key, index in outputs.items()}
+            return _Results({key: host.get_tensor(index) for key, index in outputs.items()})
 
     def _list(self, indices: Iterable[int]) -> str:
         return ", ".join(f"{self._graph.tensors[i].name!r} (index {i})" for i in indices)

@@ -29,7 +29,8 @@ _KINDS = (
      "has them to .tflite with litert-torch"),
     (rb"\x08\x01\x12", _SAVED),
     (rb"\x08[\x02-\x40][\x12\x1a\x22\x28\x32\x3a\x42]|.{4}ORTM", _ONNX),
-    (rb"\0*PK\x03\x04", "a zip file, but not a bundle of models (.task)"),
+    (rb"\0*PK\x03\x04", "a zip file: a bundle of models (.task) is for the task that it names"),
+    (rb"\xff\xd8\xff|\x89PNG|GIF8|BM|RIFF.{4}WEBP", "a picture: the model comes first"),
     (rb"\x1f\x8b", "compressed: unpack it with gunzip or tar"),
 )  # fmt: skip
 """Patterns of the first bytes, and what the file is."""

@@ -36,6 +36,8 @@ WRONG = {
         "it is a Git LFS pointer: .*git lfs pull",
     ),
     "page.tflite": (b"\n<!DOCTYPE html>\n<html lang='en'>", "it is a web page: download the file"),
+    "photo.jpg": (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "it is a picture: the model comes first"),
+    "photo.png": (b"\x89PNG\r\n\x1a\n\0\0", "it is a picture: the model comes first"),
     "page.task": (b"<!-- x -->\n<html>\n", "it is a web page: download the file"),
     "m.onnx": (b"\x08\x0a\x12\x07pytorch\x1a\x052.5.1:\x9c\x01", "an ONNX model: .*onnx2tf"),
     "other.onnx": (b"\x08\x07\x3a\x9c\x01\x0a\x20", "an ONNX model: .*onnx2tf"),

@@ -221,6 +221,8 @@ def test_errors_name_the_shapes_of_inputs(shape: tuple[int, ...], advice: str) -
         assert len(caught.value.nodes) == 1
         right = interpreter.run({"image": np.zeros((1, 64, 64, 3), np.float32)})
     assert right["digit"].shape == (1, 10)
+    with pytest.raises(KeyError, match="expected one of the outputs 'digit', found 'scores'"):
+        right["scores"]
 
 
 def test_a_name_of_two_inputs_is_refused() -> None:

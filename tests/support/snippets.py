@@ -255,7 +255,6 @@ def picture(width: int, height: int, center: tuple[float, float] = (0.3, 0.5)) -
     return pixels
 
 
-@before("README.md", "import gles_delegate as gd\n\ndelegate")
 @before("docs/index.md", "")
 def _(names: Names) -> None:
     names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)

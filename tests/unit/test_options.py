@@ -106,3 +106,12 @@ def test_another_type_is_refused(options: dict[str, Any], message: str) -> None:
 def test_a_bool_is_no_enumeration() -> None:
     with pytest.raises(ValueError, match="not True"):
         GpuDelegateOptions(inference_preference=True)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["precision_loss", "is_precision_loss_allowed"])
+def test_a_misspelt_option_is_named(name: str) -> None:
+    hint = f"has no option '{name}'; did you mean precision_loss_allowed"
+    with pytest.raises(TypeError, match=hint):
+        GpuDelegateOptions(**{name: True})
+    with pytest.raises(TypeError, match=r"has no option 'zzz'$"):
+        GpuDelegateOptions(zzz=1)  # type: ignore[call-arg]
