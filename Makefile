@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-peers test-systems test-toolkits \
+.PHONY: say demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-peers test-systems test-toolkits \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -25,15 +25,15 @@ gallery: .venv/.with-test
 pytest := $(bin)/pytest -n auto --dist worksteal
 
 # What CI runs on each push, in five minutes on two cores: of the tests outside tests/unit one in four.
-check: .venv/.with-test
-	@echo "check: lint, types, tests/unit and a sample of the other tests; 5 minutes on two cores"
+check: say := check: lint, types, tests/unit and a sample of the other tests; 5 minutes on two cores
+check: say .venv/.with-test
 	$(MAKE) lint shaders="--sample 1000"
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest) --one-in 4
 
 # A sample, to which uncommitted changes come first; its last line says of what.
-test: .venv/.with-test
-	@echo "test: all tests but Ray's, with a sample of the largest tables; 7 minutes on two cores"
+test: say := test: all tests but Ray's, with a sample of the largest tables; 7 minutes on two cores
+test: say .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest)
 
@@ -163,7 +163,12 @@ clean:
 	find gles_delegate tests examples -name __pycache__ -prune -exec rm -rf {} +
 	rm -rf --one-file-system .systems
 
+# What a target does and how long, before anything is installed.
+say:
+	@echo "$(say)"
+
 debian:
+	@test -w . || { echo "this folder is read-only: copy it to one that you may write to"; exit 1; }
 	tools/setup-debian "$(PYTHON)"
 
 # The stamp of an installed extra: .venv/.with-test, .venv/.with-examples. The tests and the pages run
