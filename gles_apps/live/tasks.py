@@ -24,7 +24,7 @@ Model: TypeAlias = "Path | Mapping[str, Path]"
 Labels: TypeAlias = Sequence[str] | None
 """Class names; None: those in the model's metadata."""
 
-COUNTED = {"detect": "object"}
+COUNTED = {"detect": "object", "holistic": "part"}
 """Names of what is counted, where they are not the task's."""
 
 
