@@ -16,8 +16,9 @@ import moderngl
 import numpy as np
 from ai_edge_litert import schema_py_generated as tfl
 from overlay import MODEL, SyntheticCamera, ball_at, read_pixels
+from rich.console import Console
+from rich.progress import track
 from tflite_writer import Description, TfliteWriter
-from tqdm import trange
 
 import gles_delegate as gd
 
@@ -113,7 +114,8 @@ def train(camera: SyntheticCamera, rng: np.random.Generator, steps: int) -> list
     """Train the layers with the cross entropy of each pixel."""
     shapes = zip(pairwise(CHANNELS), STRIDES, strict=True)
     layers = [Conv(rng, *channels, stride) for channels, stride in shapes]
-    for step in trange(1, steps + 1, unit="step"):
+    terminal = Console(stderr=True)
+    for step in track(range(1, steps + 1), "training", console=terminal, transient=True):
         rate = RATE * (1 - step / (steps + 1))
         pictures, masks = frames(camera, rng, BATCH)
         gradient = (1 / (1 + np.exp(-scores(layers, pictures))) - masks) / masks.size

@@ -44,7 +44,7 @@ TIERS = {
     "ray": "ray",
     **dict.fromkeys(("arcade", "gi", "kivy", "panda3d", "vispy", "vtk"), "toolkits"),
     **dict.fromkeys(("click", "matplotlib", "PIL", "rich"), "cli"),
-    **dict.fromkeys(("Xlib", "av", "glcontext", "glfw", "moderngl", "tqdm"), "windows"),
+    **dict.fromkeys(("Xlib", "av", "glcontext", "glfw", "moderngl"), "windows"),
 }
 """The tier of each library without which a test module is skipped."""
 

@@ -83,7 +83,8 @@ def watch(
         def make(app: App) -> Seer:
             return seer_for(app, model, settings, mean=mean, std=std)
 
-        options = ShowOptions(title=f"gles-delegate watch {model.name}", **show_options)
+        title = f"gles-delegate watch {model.name}"
+        options = ShowOptions(title=title, quiet=as_json, **show_options)
         if gstreamer is not None:
             app = show(make, open_source(pipeline=gstreamer), options)
         else:

@@ -1,11 +1,11 @@
 """Apps on pictures, videos and cameras, in a window or headless; the examples' base.
 
-Needs the packages of the extra ``apps``: av, glfw, Pillow, tqdm.
+Needs the packages of the extra ``apps``: av, glfw, Pillow, rich.
 """
 
 from gles_delegate.extension import needs
 
-with needs("gles_apps.live", "apps", "av", "PIL", "tqdm"):
+with needs("gles_apps.live", "apps", "av", "PIL", "rich"):
     from gles_apps.live.app import App, Canvas, Frame, Network
     from gles_apps.live.gstreamer import GStreamer, GStreamerSink
     from gles_apps.live.layers import Layer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import logging
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,7 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from tqdm import tqdm
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, TaskID
 
 from gles_apps.live.app import App, Canvas, Frame
 from gles_apps.live.frames import GpuFrame
@@ -59,6 +60,7 @@ class ShowOptions:
         cache: A folder for compiled shaders.
         scale: The factor by which frames are enlarged before they are drawn, shown and written.
         antialias: See `tasks.BaseOptions`.
+        quiet: No progress bar in the terminal.
 
     Examples:
         >>> options = live.ShowOptions(headless=True, output=Path("out.png"), frames=1)
@@ -74,6 +76,7 @@ class ShowOptions:
     cache: Path | None = None
     scale: int = 1
     antialias: bool = True
+    quiet: bool = False
 
 
 def show(
@@ -135,6 +138,7 @@ def show(
         stack.callback(painter.release)
         networks = stack.enter_context(_Networks(size, painter, options))
         loop = _Loop(networks, opened, window, painter, options)
+        stack.enter_context(loop.bar)
         loop.prepare(make)
         if options.output is not None:
             rate = opened.rate or 30
@@ -236,7 +240,11 @@ class _KeptTextures:
 
 
 class _Loop:
-    """Reads, draws, shows and writes frames, while `networks` see others."""
+    """Reads, draws, shows and writes frames, while `networks` see others.
+
+    Attributes:
+        bar: The progress of compilations and, without a window, of frames.
+    """
 
     recording: Recording | None = None
 
@@ -259,6 +267,10 @@ class _Loop:
         self._overlay = options.overlay
         self._start = self._last = self._shown = time.perf_counter()
         self._app.progress = self._note_progress
+        console = Console(stderr=True)
+        is_quiet = options.quiet or not console.is_terminal
+        self.bar = Progress(console=console, transient=True, disable=is_quiet)
+        self._bars: dict[str, TaskID] = {}
 
     def prepare(self, make: Callable[[App], Seer]) -> None:
         """Make the seer, and show the compilation's progress meanwhile."""
@@ -267,8 +279,10 @@ class _Loop:
     def _note_progress(self, name: str, compiled: int, total: int) -> None:
         text = f"compiling {name}: {compiled} of {total}"
         self._compiling = text if compiled < total else ""
-        if sys.stderr.isatty():
-            print(f"\r\033[K{self._compiling}", end="", file=sys.stderr)
+        if name not in self._bars:
+            self._bars[name] = self.bar.add_task(f"compiling {escape(name)}")
+        is_under_way = compiled < total
+        self.bar.update(self._bars[name], completed=compiled, total=total, visible=is_under_way)
 
     def _waited_for(self, result: Future[T]) -> T:
         """A result of the networks' thread; the window answers meanwhile."""
@@ -285,17 +299,18 @@ class _Loop:
         self._app.timings.is_exact = self._overlay or self._window is None
         # A picture stays in the window until it is closed.
         count = self._options.frames or (None if self._window else self._source.count)
-        bar = tqdm(total=count, unit="frame", disable=True if self._window else None)
+        is_shown = self._window is None and count != 1
+        frames = self.bar.add_task("frames", total=count, visible=is_shown)
         is_watched = self._window is not None and self.recording is None
         can_wait = getattr(self._source, "is_live", None) is False
         pairs = self._newest if is_watched and not can_wait else self._matched
-        with bar, suppress(KeyboardInterrupt):
+        with suppress(KeyboardInterrupt):
             for frame, canvas in pairs(itertools.islice(self._frames(), count)):
                 if is_watched:
                     self._keep_pace()
                 if not self._show(frame, canvas):
                     return
-                bar.update()
+                self.bar.advance(frames)
 
     def _frames(self) -> Iterator[Frame]:
         for index in itertools.count():

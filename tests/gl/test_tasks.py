@@ -21,8 +21,8 @@ from gles_apps.tasks.vision.opening import TaskSettings, find_task, require_task
 from gles_apps.vision.drawing import Rectangle, Text
 from gles_delegate.model.graph import Tensor
 from gles_delegate.model.metadata import Metadata, TensorMetadata
-from tests.support.command import call, call_json
-from tests.support.example import EXAMPLES, pixels, read_video
+from tests.support.command import bars, call, call_json
+from tests.support.example import EXAMPLES, pixels, read_video, write_video
 from tests.support.live import (
     COLORS,
     color_model,
@@ -236,6 +236,18 @@ def test_watch_a_camera_and_a_video(tmp_path: Path) -> None:
     assert [*cache.iterdir()]
 
 
+def test_watch_has_a_bar_for_frames_but_not_for_one(picture: Path, tmp_path: Path) -> None:
+    video = write_video(tmp_path / "v.mp4", one_color((20, 40, 250), 48, 64))
+    for source, file, flags, has_frames in (
+        ("--video", video, (), True),
+        ("--picture", picture, (), False),
+        ("--video", video, ("--json",), False),
+    ):
+        text = bars("watch", BALL, source, file, "--headless", *flags)
+        assert ("frames" in text) == has_frames
+        assert ("compiling" in text) == (not flags)
+
+
 def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) -> None:
     model = negative_model(tmp_path / "n.tflite")
     expected = "one of --camera, --gstreamer, --video and --picture"
@@ -255,7 +267,6 @@ def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) ->
     [
         ("av", "gles_apps.live needs the extra apps"),
         ("glfw", "a window needs glfw"),
-        ("tqdm", "gles_apps.live needs the extra apps"),
     ],
 )
 def test_watch_says_what_to_install(missing: str, needing: str, picture: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +28,19 @@ def call(*arguments: object, status: int = 0, errors_at: str = "stderr") -> str:
 
 def call_json(*arguments: object) -> Any:
     return json.loads(call(*arguments, "--json"))
+
+
+def bars(*arguments: object) -> str:
+    """Standard error of a command, a terminal, in another process."""
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as terminal, os.fdopen(theirs, "wb") as errors:
+        subprocess.run(
+            [sys.executable, "-m", "gles_delegate", *map(str, arguments)],
+            env={**os.environ, "TERM": "xterm"}, stdout=subprocess.DEVNULL, stderr=errors,
+            check=True, timeout=120,
+        )  # fmt: skip
+        os.set_blocking(ours, False)
+        return (terminal.read() or b"").decode()  # None where nothing was written
 
 
 def saved(path: Path, content: bytes) -> Path:

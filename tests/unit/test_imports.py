@@ -34,7 +34,7 @@ COMMAND_LINE = {"gles_delegate.cli", "gles_delegate.cli.common", "gles_delegate.
 """Modules of the delegate that the apps' commands import as well."""
 
 GRAPH_PARTS = {"model", "shaders", "ops", "planning"}
-EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich", "tqdm")
+EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich")
 """Libraries that only some modules need."""
 FILES = sorted(PACKAGE.rglob("*.py"))
 

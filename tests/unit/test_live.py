@@ -21,7 +21,7 @@ from tests.conftest import Require
 
 @pytest.fixture(autouse=True)
 def _packages(require: Require) -> None:
-    for name in ("av", "tqdm"):
+    for name in ("av", "rich"):
         if find_spec(name) is None:
             require("windows", f"{name} is not installed (the extra 'apps')")
 
