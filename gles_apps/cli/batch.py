@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import click
@@ -32,6 +33,12 @@ from gles_delegate.extension import (
     read_metadata,
     read_regular,
 )
+
+PATIENCE = 5.0
+"""Seconds without a first row after which it says what it waits for."""
+
+MOST_NAMED = 10
+"""Unreadable pictures that are listed."""
 
 
 @common.command
@@ -60,6 +67,7 @@ from gles_delegate.extension import (
     "--workers", type=click.IntRange(1), help="Processes; default: one per processor, two on a GPU."
 )
 @click.option("--batch-size", type=click.IntRange(1), default=16)
+@click.option("--skip-errors", is_flag=True, help="Unreadable pictures do not change the status.")
 @click.option("--address", help="A Ray cluster, such as ray://head:10001; default: this machine.")
 @common.json_option
 def batch(
@@ -74,6 +82,7 @@ def batch(
     antialias: bool,
     workers: int | None,
     batch_size: int,
+    skip_errors: bool,
     address: str | None,
     as_json: bool,
     **chosen: Any,
@@ -84,7 +93,8 @@ def batch(
     or the outputs' numbers, if the network does not have such results. MODEL may be a bundle of a
     face, hand, gesture, pose or holistic landmarker.
 
-    Pictures that cannot be read have a reason instead of results; then it exits with status 1.
+    Pictures that cannot be read have a reason instead of results; then it exits with status 1,
+    but not with --skip-errors.
     """
     names = None if labels is None else read_labels(labels)
     base = BaseOptions(model, antialias=antialias, mean=mean, std=std)
@@ -99,30 +109,50 @@ def batch(
         results.forget(_outdated(results, paths))
         missing = [path for path in paths if path not in results.rows]
         chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
-        with common.progress_bar(quiet=as_json) as bar:
-            shown = bar.add_task("pictures", total=len(missing))
-            for rows in _computed(model, arguments, chunks, workers, address) if missing else ():
-                results.add(rows)
-                bar.update(shown, advance=len(rows))
+        if missing:
+            rows = _computed(model, arguments, chunks, workers, address)
+            _add(results, rows, len(missing), as_json)
         results.write_table()
     except (DelegateError, KeyboardInterrupt) as error:
         _end_early(results, paths, error)
     finally:
         results.close()
     errors = {path: reason for path in paths if (reason := results.rows[path][1])}
+    _print_summary(len(paths), len(missing), errors, output, as_json)
+    sys.exit(bool(errors) and not skip_errors)
+
+
+def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: bool) -> None:
+    """Add rows as they come, with a bar; says what the first ones wait for, if they take long."""
+    text = "gles-delegate: no rows yet: each process compiles the network's shaders first"
+    notice = Timer(PATIENCE, lambda: print(text, file=sys.stderr))
+    notice.daemon = True
+    if not is_quiet:
+        notice.start()
+    try:
+        with common.progress_bar() as bar:
+            shown = bar.add_task("pictures", total=count, visible=count > 1)
+            for rows in every:
+                notice.cancel()
+                results.add(rows)
+                bar.update(shown, advance=len(rows))
+    finally:
+        notice.cancel()
+
+
+def _print_summary(
+    pictures: int, computed: int, errors: Mapping[str, str], output: Path, as_json: bool
+) -> None:
     if as_json:
-        summary = {"pictures": len(paths), "computed": len(missing), "unreadable": len(errors)}
+        summary = {"pictures": pictures, "computed": computed, "unreadable": len(errors)}
         common.print_json({**summary, "errors": errors, "output": str(output)})
-    else:
-        _print_summary(len(paths), len(missing), errors)
-    sys.exit(bool(errors))
-
-
-def _print_summary(pictures: int, computed: int, errors: Mapping[str, str]) -> None:
+        return
     number = f"{pictures} picture{'s' * (pictures != 1)}"
     print(f"{number}: {computed} computed, {len(errors)} unreadable")
-    for path, reason in errors.items():
+    for path, reason in [*errors.items()][:MOST_NAMED]:
         print(common.printable(f"{path}: {reason}"), file=sys.stderr)
+    if len(errors) > MOST_NAMED:
+        print(f"and {len(errors) - MOST_NAMED} more, which the table names", file=sys.stderr)
 
 
 def _plan(

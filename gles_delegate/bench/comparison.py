@@ -14,7 +14,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.errors import LiteRtError, ModelError
 from gles_delegate.hosts.delegate import GpuDelegate
 from gles_delegate.hosts.interpreter import Interpreter as GpuInterpreter
-from gles_delegate.litert.kernels import litert_cpu, litert_errors
+from gles_delegate.litert.kernels import litert_cpu, litert_errors, without_notices
 from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.ops.lib.registry import op_of
@@ -118,7 +118,7 @@ def compare_with(
     cpu = litert_cpu(model)
     for subgraph, outputs, run in entries:
         try:
-            with litert_errors(model):
+            with litert_errors(model), without_notices():
                 expected = run(cpu)
         except LiteRtError:  # XNNPACK does not accept sizes that depend on values
             with litert_errors(model):
@@ -189,7 +189,7 @@ def compare_nodes(
 
     def run_litert(builtin: bool) -> Any:
         interpreter = litert_cpu(model, builtin, keep=True)
-        with litert_errors(model):
+        with litert_errors(model), without_notices():
             _run(interpreter, feeds, ())
         return interpreter
 

@@ -15,7 +15,7 @@ import numpy as np
 from gles_delegate.bench.comparison import prepare
 from gles_delegate.hosts.delegate import GpuDelegate
 from gles_delegate.hosts.interpreter import Interpreter
-from gles_delegate.litert.kernels import litert_cpu, litert_errors
+from gles_delegate.litert.kernels import litert_cpu, litert_errors, without_notices
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.options import GpuDelegateOptions
@@ -117,7 +117,7 @@ def benchmark(
         compiling: See `GpuDelegate`.
     """
     runs, warmup, threads = schedule.runs, schedule.warmup, schedule.threads
-    with litert_errors(model):
+    with litert_errors(model), without_notices():
         others = {
             name: _runner(litert_cpu(model, name == "litert-builtin", threads=threads), feeds)
             for name in schedule.against

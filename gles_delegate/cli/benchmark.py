@@ -86,7 +86,7 @@ def benchmark(
         serialization_dir=cache,
     )
     profiles = 10 if profile or csv or picture or trace else 0
-    with common.progress_bar(quiet=as_json) as bar:
+    with common.progress_bar() as bar:
         result = timing.benchmark(
             file,
             feeds,
@@ -105,9 +105,10 @@ def benchmark(
     if as_json:
         common.print_json(as_data(result))
         return
-    _print_benchmark(result)
+    _print_benchmark(model.stem, result)
     if profile:
-        print(result.profile)
+        print()
+        common.print_report(str(result.profile))
 
 
 def as_data(result: timing.Benchmark) -> dict[str, Any]:
@@ -121,22 +122,47 @@ def as_data(result: timing.Benchmark) -> dict[str, Any]:
     return data
 
 
-def _print_benchmark(result: timing.Benchmark) -> None:
-    print(f"{result.device}: {result.report}")
-    ours: dict[str, Any] = {"": "gles_delegate", **result.runs.summary(), "ours / its": ""}
+_NAMES = {"litert": "LiteRT's CPU kernels", "litert-builtin": "LiteRT's kernels without XNNPACK"}
+"""What `timing.PEERS` are called in sentences."""
+
+
+def _summary(name: str, result: timing.Benchmark) -> str:
+    """The median time and its ratios, as a sentence."""
+    device = result.device.split(" (")[0]
+    parts = [f"{name} takes {_milliseconds(result.runs.median)} on {device}"]
+    for peer, times in result.peers.items():
+        ratio = result.ratio(peer)
+        than = (
+            f"{ratio:.1f} times as long as" if ratio >= 1 else f"{1 / ratio:.1f} times as fast as"
+        )
+        parts.append(f"{than} {_NAMES[peer]} ({_milliseconds(times.median)})")
+    return ", ".join(parts)
+
+
+def _milliseconds(seconds: float) -> str:
+    milliseconds = seconds * 1e3
+    return f"{milliseconds:.2g} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def _print_benchmark(name: str, result: timing.Benchmark) -> None:
+    common.print_text(_summary(name, result))
+    common.print_text(f"{result.device}: {result.report}\n")
+    ours: dict[str, Any] = {"ms": "gles_delegate", **result.runs.summary(), "ours / its p50": ""}
     peers = [
-        {"": name, **times.summary(), "ours / its": f"{result.ratio(name):.2f}"}
+        {"ms": name, **times.summary(), "ours / its p50": f"{result.ratio(name):.2f}"}
         for name, times in result.peers.items()
     ]
     common.print_table([ours, *peers])
+    print()
     memory = result.memory
-    print(
-        f"milliseconds. Start {result.init * 1e3:.0f} ms, first run {result.first * 1e3:.0f} ms; "
-        f"the CPU's part of a run {result.cpu * 1e3:.3f} ms; activations "
-        f"{common.megabytes(memory.arena + memory.inputs)}, weights "
-        f"{common.megabytes(memory.constants)}, process at most "
-        f"{common.megabytes(result.peak_bytes)}"
-    )
+    rows = {
+        "start": f"{result.init * 1e3:.0f} ms, and {result.first * 1e3:.0f} ms for the first run",
+        "the CPU's part": f"{result.cpu * 1e3:.3f} ms of a run",
+        "activations": common.megabytes(memory.arena + memory.inputs),
+        "weights": common.megabytes(memory.constants),
+        "process": f"at most {common.megabytes(result.peak_bytes)}",
+    }
+    common.print_pairs(rows.items())
 
 
 def _write_csv(path: Path, profile: ProfileReport) -> None:
@@ -163,18 +189,19 @@ def _draw(path: Path, title: str, profile: ProfileReport) -> None:
     nodes: defaultdict[tuple[int, str], float] = defaultdict(float)
     totals: defaultdict[str, float] = defaultdict(float)
     for dispatch in profile:
-        op, milliseconds = dispatch.op or "layout", dispatch.seconds * 1e3
+        op, milliseconds = dispatch.op or "layout conversion", dispatch.seconds * 1e3
         nodes[dispatch.node, op] += milliseconds
         totals[op] += milliseconds
-    figure = Figure(figsize=(8, max(2, 0.18 * len(nodes) + 1)), layout="constrained")
+    figure = Figure(figsize=(9, max(2, 0.18 * len(nodes) + 1)), layout="constrained")
     axes = figure.add_subplot()
     for op in sorted(totals, key=lambda op: -totals[op]):
         rows = [(i, t) for i, ((_, other), t) in enumerate(nodes.items()) if other == op]
         axes.barh(*zip(*rows, strict=True), label=_plain(f"{op}: {totals[op]:.2f} ms"))
-    names = [str(node) if node >= 0 else "" for node, _ in nodes]
-    axes.set_yticks(range(len(nodes)), names, fontsize=6)
+    names = [_plain(f"{node} {op}" if node >= 0 else op) for node, op in nodes]
+    axes.set_yticks(range(len(nodes)), names, fontsize=7)
     axes.invert_yaxis()
-    axes.set(xlabel="ms", ylabel="node", title=_plain(title))
+    summary = f"{title}: {profile.seconds * 1e3:.2f} ms in {len(profile)} dispatches, one by one"
+    axes.set(xlabel=_plain(f"ms on {profile.device}"), title=_plain(summary))
     axes.margins(y=0.01)
     figure.legend(loc="outside lower center", ncols=3)
     figure.savefig(path, dpi=120)

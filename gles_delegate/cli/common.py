@@ -7,6 +7,7 @@ import logging
 import math
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from functools import wraps
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from gles_delegate.errors import DelegateError, sentence_of
 from gles_delegate.report import without_nan
@@ -158,10 +160,11 @@ def print_json(data: Any) -> None:
     print(json.dumps(without_nan(data), allow_nan=False))
 
 
-def progress_bar(quiet: bool = False) -> Progress:
-    """Progress bars on standard error if that is a terminal, unless `quiet`."""
-    console = Console(stderr=True)
-    return Progress(console=console, transient=True, disable=quiet or not console.is_terminal)
+def progress_bar() -> Progress:
+    """Progress bars on standard error if that is a terminal, and not with ``--json``."""
+    console, context = Console(stderr=True), click.get_current_context(silent=True)
+    is_quiet = context is not None and context.params.get("as_json")
+    return Progress(console=console, transient=True, disable=is_quiet or not console.is_terminal)
 
 
 def counting(bar: Progress, name: str) -> Callable[[int, int], None]:
@@ -180,23 +183,63 @@ def compilation(bar: Progress) -> Callable[[int, int], None]:
     return report
 
 
+def verdict(text: str, passed: bool) -> Text:
+    """A text in the color of what is good or bad, which it must say in words as well."""
+    return Text(printable(text), "green" if passed else "bold red")
+
+
+def print_text(text: str | Text) -> None:
+    """Print lines; a terminal wraps them at words, and indents what follows."""
+    console = make_console()
+    if isinstance(text, str):
+        text = Text(printable(text))
+    for line in text.plain.split("\n"):
+        if console.is_terminal:
+            indent = " " * (len(line) - len(line.lstrip()) + 2)
+            line = textwrap.fill(
+                line, console.width, subsequent_indent=indent, break_on_hyphens=False
+            )
+        console.print(Text(line, text.style), soft_wrap=True)
+
+
+def print_report(text: str) -> None:
+    """Print a table of `gles_delegate.report`, whose first line is its header."""
+    header, _, rows = text.partition("\n")
+    console = make_console()
+    console.print(Text(printable(header), "bold"), soft_wrap=True)
+    console.print(Text(printable(rows)), soft_wrap=True)
+
+
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print rows with the same keys as a table with a header, without columns that are empty."""
     filled = [key for key in (rows[0] if rows else ()) if any(row[key] != "" for row in rows)]
     table = Table(*filled, box=None, pad_edge=False)
     for row in rows:
-        cells = [row[key] for key in filled]
-        texts = (f"{v:.3g}" if isinstance(v, float) else str(v) for v in cells)
-        table.add_row(*(printable(text.replace("\n", " ")) for text in texts))
-    make_console().print(table)
+        table.add_row(*(_cell(row[key]) for key in filled))
+    _print_trimmed(table)
 
 
-def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
+def print_pairs(rows: Iterable[tuple[str, str | Text]]) -> None:
     """Print names and values in two columns."""
     table = Table("", "", show_header=False, box=None, pad_edge=False)
     for row in rows:
-        table.add_row(*map(printable, row))
-    make_console().print(table)
+        table.add_row(*map(_cell, row))
+    _print_trimmed(table)
+
+
+def _cell(value: Any) -> Text:
+    if isinstance(value, Text):
+        return value
+    text = f"{value:.3g}" if isinstance(value, float) else str(value)
+    return Text(printable(text.replace("\n", " ")))
+
+
+def _print_trimmed(table: Table) -> None:
+    """Print a table without blanks at the ends of lines."""
+    console = make_console()
+    with console.capture() as captured:
+        console.print(table)
+    console.file.write(re.sub(r" +$", "", captured.get(), flags=re.MULTILINE))
 
 
 def make_console() -> Console:

@@ -18,10 +18,6 @@ from gles_delegate.hosts.shapes import naming_new_shapes
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions
 
-_COLUMNS = (
-    *("node", "op", "tensor", "name", "dtype", "error", "apart", "scale", "same_maximum", "passed"),
-)
-
 
 @common.command
 @common.model_argument
@@ -97,15 +93,38 @@ def _print(
     nodes: Sequence[comparison.Difference],
     wrong: Sequence[str] | None,
 ) -> None:
-    common.print_table([{key: row[key] for key in _COLUMNS} for row in _rows(differences)])
+    common.print_table([_row(difference) for difference in differences])
+    common.print_text(_LEGEND)
     if nodes:
         print(
             "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart; "
             "node by node, on LiteRT's tensors,"
         )
-    print(_verdict(nodes or differences))
+    passed = all(difference.passed for difference in nodes or differences)
+    common.print_text(common.verdict(_verdict(nodes or differences), passed))
     if wrong is not None:
-        print("\n".join(wrong) or "each dispatch writes its output, and nothing else")
+        text = "\n".join(wrong) or "each dispatch writes its output, and nothing else"
+        common.print_text(common.verdict(text, not wrong))
+
+
+_LEGEND = (
+    "off by: the largest difference from LiteRT's tensor, in steps for 8-bit tensors; "
+    "same top: the largest number has the same index"
+)
+
+
+def _row(difference: comparison.Difference) -> dict[str, Any]:
+    agrees = difference.passed
+    return {
+        "node": difference.node,
+        "op": difference.op,
+        "tensor": difference.tensor,
+        "name": difference.name,
+        "off by": difference.error,
+        "allowed": float(difference.most),
+        "same top": "yes" if difference.same_maximum else "no",
+        "agrees": common.verdict("yes" if agrees else "NO", agrees),
+    }
 
 
 def _rows(differences: Sequence[comparison.Difference]) -> list[dict[str, Any]]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import textwrap
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from typing import TypeAlias
 
 from gles_delegate.model.graph import Graph, Tensor
@@ -13,8 +15,11 @@ from gles_delegate.report import DelegationReport, NodeReport
 DOT, MERMAID = (".dot", ".gv"), (".mmd", ".md")
 """Suffixes of files."""
 COLORS = {"GPU": "#c9e7cb", "CPU": "#ffcf9e", "boundary": "#dde6f3"}
+LEGEND = {"GPU": "runs on the GPU", "CPU": "on the CPU, and why", "boundary": "input or output"}
 COLUMNS = 40
 """Where lines of reasons end."""
+SHORTEST = 12
+"""Nodes, one above the other, that a column has at least before another begins beside it."""
 
 Graphs: TypeAlias = Mapping[str, tuple[Graph, DelegationReport]]
 """Graphs by title."""
@@ -26,10 +31,12 @@ class _Box:
 
     Attributes:
         key: Identifies it in the file.
+        name: What other boxes call it.
         kind: A key of `COLORS`.
     """
 
     key: str
+    name: str
     kind: str
     lines: tuple[str, ...]
     tooltip: str
@@ -40,20 +47,55 @@ def to_dot(graphs: Graphs) -> str:
 
     A box shows the node's index, op and the shapes of its outputs and, on the CPU, the reason; its
     tooltip shows its tensors' types and names. Constants and nodes that are folded are left out.
+    A long graph continues in columns to the right, where boxes name what they use of other columns.
     """
     style = 'shape=box, style="rounded,filled", fontname="sans-serif", fontsize=11'
     lines = ["digraph {", f"  node [{style}]", '  graph [fontname="sans-serif"]']
     for number, (title, (graph, report)) in enumerate(graphs.items()):
-        boxes, edges = _boxes(graph, report, number)
         label = _quoted("\n".join((title, report.summary)))
         lines += [f"  subgraph cluster_{number} {{", f"    label={label}"]
-        lines += [
-            f"    {box.key} [label={_quoted(chr(10).join(box.lines))}, "
-            f'fillcolor="{COLORS[box.kind]}", tooltip={_quoted(box.tooltip)}]'
-            for box in boxes
-        ]
-        lines += [*(f"    {above} -> {below}" for above, below in edges), "  }"]
-    return "\n".join((*lines, "}", ""))
+        lines += [f"    {line}" for line in _in_columns(*_boxes(graph, report, number))]
+        lines.append("  }")
+    cells = "".join(f'<TD BGCOLOR="{COLORS[kind]}">{text}</TD>' for kind, text in LEGEND.items())
+    legend = f'<<TABLE BORDER="0" CELLSPACING="8"><TR>{cells}</TR></TABLE>>'
+    return "\n".join((*lines, f"  label={legend}", "}", ""))
+
+
+def _in_columns(boxes: Sequence[_Box], edges: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Lines of DOT for boxes, and for the edges that remain within a column."""
+    columns = _columns(boxes, edges)
+    near = [(above, below) for above, below in edges if columns[above] == columns[below]]
+    names = {box.key: box.name for box in boxes}
+    distant: defaultdict[str, list[str]] = defaultdict(list)
+    for above, below in edges:
+        if columns[above] != columns[below]:
+            distant[below].append(names[above])
+    for box in boxes:
+        origin = [f"from {', '.join(distant[box.key])}"] if box.key in distant else []
+        label = _quoted("\n".join((*origin, *box.lines)))
+        color, tooltip = COLORS[box.kind], _quoted(box.tooltip)
+        yield f'{box.key} [label={label}, fillcolor="{color}", tooltip={tooltip}]'
+    yield from (f"{above} -> {below}" for above, below in near)
+    # Edges that are not drawn put columns beside each other, and keep what begins in one there.
+    tops = {column: key for key, column in reversed(columns.items())}
+    for column in range(1, len(tops)):
+        yield f"{{rank=same {tops[column - 1]} -> {tops[column]} [style=invis]}}"
+    hanging = {below for _, below in near}.union(tops.values())
+    for key, column in columns.items():
+        if column and key not in hanging:
+            yield f"{tops[column]} -> {key} [style=invis]"
+
+
+def _columns(boxes: Sequence[_Box], edges: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """The column of each box, which are together about as wide as they are high."""
+    sources: dict[str, list[str]] = {box.key: [] for box in boxes}
+    for above, below in edges:
+        sources[below].append(above)
+    depths: dict[str, int] = {}
+    for key, origins in sources.items():
+        depths[key] = max((depths[origin] + 1 for origin in origins), default=0)
+    height = max(SHORTEST, round(sqrt(2 * max(depths.values(), default=0))))
+    return {key: depth // height for key, depth in depths.items()}
 
 
 def to_mermaid(graphs: Graphs, fenced: bool) -> str:
@@ -68,7 +110,9 @@ def to_mermaid(graphs: Graphs, fenced: bool) -> str:
         lines.append(f'  subgraph g{number}["{_entities((title, report.summary))}"]')
         lines += [f'    {box.key}["{_entities(box.lines)}"]:::{box.kind}' for box in boxes]
         lines += [*(f"    {above} --> {below}" for above, below in edges), "  end"]
-    lines += [f"  classDef {kind} fill:{color}" for kind, color in COLORS.items()]
+    lines.append('  subgraph colors["colors"]')
+    lines += [f'    color{kind}["{text}"]:::{kind}' for kind, text in LEGEND.items()]
+    lines += ["  end", *(f"  classDef {kind} fill:{color}" for kind, color in COLORS.items())]
     return "\n".join(("```mermaid", *lines, "```", "") if fenced else (*lines, ""))
 
 
@@ -100,8 +144,8 @@ def _boxes(
 
 
 def _boundary(tensor: Tensor, kind: str, key: str) -> _Box:
-    lines = (f"{kind} {tensor.index}", _shape(tensor))
-    return _Box(key, "boundary", lines, _described(tensor))
+    name = f"{kind} {tensor.index}"
+    return _Box(key, name, "boundary", (name, _shape(tensor)), _described(tensor))
 
 
 def _node(node: NodeReport, outputs: Sequence[Tensor], key: str) -> _Box:
@@ -109,7 +153,8 @@ def _node(node: NodeReport, outputs: Sequence[Tensor], key: str) -> _Box:
     lines = (f"{node.index} {node.op}", ", ".join(map(_shape, outputs)))
     reason = textwrap.wrap(node.reason, COLUMNS)
     head = f"{node.index} {node.op}, version {node.version}, on the {kind}"
-    return _Box(key, kind, (*lines, *reason), "\n".join((head, *map(_described, outputs))))
+    tooltip = "\n".join((head, *map(_described, outputs)))
+    return _Box(key, str(node.index), kind, (*lines, *reason), tooltip)
 
 
 def _shape(tensor: Tensor) -> str:

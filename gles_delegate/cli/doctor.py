@@ -10,6 +10,7 @@ from math import inf
 from typing import Any
 
 import click
+from rich.text import Text
 
 from gles_delegate.bench.compatibility import CompatibilityList
 from gles_delegate.bench.device import DeviceSpeed, mean_slowdown, measure, name_profile
@@ -50,9 +51,11 @@ def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_js
     if as_json:
         common.print_json(state)
     else:
-        print("The delegate works here." if state["healthy"] else f"Not usable: {state['reason']}")
+        is_good = state["healthy"]
+        text = "The delegate works here." if is_good else f"Not usable: {state['reason']}"
+        common.print_text(common.verdict(text, is_good))
         for sentence in advice:
-            print(sentence)
+            common.print_text(sentence)
         print()
         common.print_pairs(_rows(state, verbose))
         if speed:
@@ -134,7 +137,7 @@ def _compiled_model(advice: list[str]) -> bool:
     return not reason
 
 
-def _rows(state: dict[str, Any], verbose: bool) -> Iterator[tuple[str, str]]:
+def _rows(state: dict[str, Any], verbose: bool) -> Iterator[tuple[str, str | Text]]:
     yield "gles_delegate", state["version"]
     yield "EGL", state["egl"] or "not found"
     for device in state["devices"]:
@@ -149,20 +152,23 @@ def _rows(state: dict[str, Any], verbose: bool) -> Iterator[tuple[str, str]]:
     yield from _check_rows(state["checks"], verbose)
     yield "LiteRT", state["litert"] or "not installed"
     if state["litert"]:
-        yield "  CompiledModel", "works" if state["compiled_model"] else "does not work"
+        works = state["compiled_model"]
+        yield "  CompiledModel", common.verdict("works" if works else "does not work", works)
 
 
-def _check_rows(checks: Sequence[dict[str, Any]], verbose: bool) -> Iterator[tuple[str, str]]:
+def _check_rows(checks: Sequence[dict[str, Any]], verbose: bool) -> Iterator[tuple[str, Text]]:
     """How many checks passed, and those that failed, or all."""
     if checks:
         passed = sum(check["passed"] for check in checks)
-        yield "self-test", f"{passed} of {len(checks)} checks passed"
+        summary = f"{passed} of {len(checks)} checks passed"
+        yield "self-test", common.verdict(summary, passed == len(checks))
     for check in checks:
-        verdict = "passed" if check["passed"] else "FAILED"
+        found = "passed" if check["passed"] else "FAILED"
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
         if verbose or not check["passed"]:
             where = " with float16 storage" * (check["storage"] == "float16")
-            yield f"  {check['name']}{where}", f"{verdict}, {detail}"
+            verdict = common.verdict(f"{found}, {detail}", check["passed"])
+            yield f"  {check['name']}{where}", verdict
 
 
 def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:

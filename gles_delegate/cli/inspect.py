@@ -185,50 +185,54 @@ class _Inspected:
 
     def print_text(self, every_node: bool, dispatches: bool, advice: bool) -> None:
         data, about = self.data(advice), self._metadata
-        for text in (about.name, about.description, about.version, about.author, about.license):
-            if text:
-                print(text)
+        for name in ("name", "description", "version", "author", "license"):
+            if text := getattr(about, name):
+                common.print_text(f"{name}: {text}")
         self._print_tensors("inputs", self._graph.inputs, about.inputs)
         self._print_tensors("outputs", self._graph.outputs, about.outputs)
         if self._graph.signatures:
             print("signatures:")
         for s in self._graph.signatures:
             where = f", subgraph {s.subgraph}" if s.subgraph else ""
-            print(f"  {s.key}: {', '.join(s.inputs)} -> {', '.join(s.outputs)}{where}")
+            names = f"{', '.join(s.inputs)} -> {', '.join(s.outputs)}"
+            common.print_text(f"  {s.key}: {names}{where}")
         self._print_nodes(every_node)
         for index in data["gives_sizes"]:
-            print(f"input {self._described(index)}: its value determines tensor sizes, so each new")
-            print("  value needs another plan and compilation; shown is an example")
+            common.print_text(
+                f"input {self._described(index)}: its value determines tensor sizes, so each new "
+                "value needs another plan and compilation; shown is an example"
+            )
         for reason, nodes in self._report.causes:
-            print(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
+            common.print_text(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
         for number, segment in enumerate(data["segments"]):
-            print(
+            common.print_text(
                 f"segment {number}: {len(segment['nodes'])} nodes in {len(segment['dispatches'])} "
                 f"dispatches, {common.megabytes(segment['activation_bytes'])} of activations, of "
                 f"which {common.megabytes(segment['peak_bytes'])} live at once, "
                 f"{common.megabytes(segment['constant_bytes'])} of weights"
             )
             if dispatches:
-                print(*(f"  {line}" for line in segment["dispatches"]), sep="\n")
-        if advice:
-            print(
-                *(f"advice: {text}" for text in data["advice"] or ["nothing to change"]), sep="\n"
-            )
+                for line in segment["dispatches"]:
+                    common.print_text(f"  {line}")
+        for text in data.get("advice", ()) or ["nothing to change"] * advice:
+            common.print_text(f"advice: {text}")
 
     def _print_nodes(self, every_node: bool) -> None:
         report = self._report
-        print(f"ops: {count_ops(node.op for node in report.nodes)}")
+        common.print_text(f"ops: {count_ops(node.op for node in report.nodes)}")
         listed = report if every_node else report.on_the_cpu
         if listed.nodes:
-            print(listed.table)
-        print(f"{report.summary}, stored as {report.storage}, planned for {self._target.name}")
+            common.print_report(listed.table)
+        where = f"stored as {report.storage}, planned for {self._target.name}"
+        common.print_text(f"{report.summary}, {where}")
 
     def _print_tensors(
         self, title: str, indices: Sequence[int], tensors: Sequence[TensorMetadata]
     ) -> None:
         print(f"{title}:")
         for index, tensor in zip(indices, tensors, strict=True):
-            print("  " + " - ".join(filter(None, (self._described(index), str(tensor)))))
+            described = filter(None, (self._described(index), str(tensor)))
+            common.print_text(f"  {' - '.join(described)}")
 
     def _described(self, index: int) -> str:
         """A tensor's index, name, type, shape and quantization."""

@@ -90,7 +90,7 @@ def _get(chosen: Sequence[PublishedModel], folder: Path, as_json: bool) -> None:
             )
     rows = []
     for model in chosen:
-        with common.progress_bar(quiet=as_json) as bar:
+        with common.progress_bar() as bar:
             is_new = download(model, folder, common.counting(bar, model.name))
         file = str(folder / model.name)
         rows.append({"name": model.name, "file": file, "downloaded": is_new})
@@ -118,8 +118,8 @@ def _check_all(files: Sequence[Path], known: Sequence[PublishedModel], as_json: 
     if as_json:
         common.print_json([{"file": str(f), "passed": ok, "found": s} for f, ok, s in checks])
     else:
-        for file, _, sentence in checks:
-            print(f"{file}: {sentence}")
+        for file, passed, sentence in checks:
+            common.print_text(common.verdict(f"{file}: {sentence}", passed))
     sys.exit(not all(passed for _, passed, _ in checks))
 
 

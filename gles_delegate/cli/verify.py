@@ -67,18 +67,22 @@ def _row(op: str, results: Sequence[CaseResult]) -> dict[str, Any]:
 
 def _print(state: dict[str, Any]) -> None:
     print(f"{state['device']['renderer']}, {state['device']['version']}")
-    storages = ("float32", "float16")
-    rows = [
-        {**row, **{s: "" if row[s] is None else f"{row[s]:.2g}" for s in storages}}
-        for row in state["ops"]
-    ]
-    common.print_table(rows)
+    common.print_table([_cells(row) for row in state["ops"]])
     print("float32, float16: the largest error with this storage, as a share of the allowed one")
     if state["left_to_the_cpu"]:
         print(f"This device leaves to the CPU: {', '.join(state['left_to_the_cpu'])}.")
     for wrong in state["wrong"]:
         how = wrong["failure"] or f"off by {wrong['error']:.1e}, allowed {wrong['allowed']:.0e}"
-        print(f"WRONG: {wrong['name']} ({wrong['storage']}, choice {wrong['choice']}): {how}")
+        where = f"{wrong['name']} ({wrong['storage']}, choice {wrong['choice']})"
+        common.print_text(common.verdict(f"WRONG: {where}: {how}", passed=False))
     count = len(state["wrong"])
     verdict = f"{count} are wrong." if count else "all are right."
-    print(f"{state['runs']} runs of {state['cases']} cases: {verdict}")
+    text = f"{state['runs']} runs of {state['cases']} cases: {verdict}"
+    common.print_text(common.verdict(text, not count))
+
+
+def _cells(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for the terminal."""
+    errors = {s: "" if row[s] is None else f"{row[s]:.2g}" for s in ("float32", "float16")}
+    right = common.verdict(str(row["right"]), row["right"] == row["runs"])
+    return {**row, **errors, "right": right}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
+import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +26,27 @@ def litert_errors(model: ModelFile) -> Iterator[None]:
         name = model.path or "this model"
         why = f"it has {TENSORFLOW_OP}" if "Select TensorFlow op" in str(error) else error
         raise LiteRtError(f"LiteRT's CPU kernels do not run {name}: {why}") from error
+
+
+@contextmanager
+def without_notices() -> Iterator[None]:
+    """Keep lines "INFO: ..." of LiteRT's native code from standard error.
+
+    What this process writes there meanwhile, from any thread, is delayed to the end.
+    """
+    if sys.stderr is None:  # closed as Python started, and 2 is another file
+        yield
+        return
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
+            kept.seek(0)
+            os.write(2, re.sub(rb"INFO: .*\n", b"", kept.read()))
 
 
 def litert_cpu(

@@ -121,7 +121,9 @@ def test_inspect_counts_the_bytes_of_custom_metadata(tmp_path: Path) -> None:
 def test_inspect_shows_metadata() -> None:
     text = call("inspect", EXAMPLES / "models" / "ball_segmenter.tflite")
     assert text.startswith(
-        "ball segmenter\nfinds the ball of the live examples' synthetic camera\n"
+        "name: ball segmenter\n"
+        "description: finds the ball of the live examples' synthetic camera\n"
+        "version: 1\nauthor: gles_delegate\nlicense: Apache-2.0\ninputs:\n"
     )
     assert "float32 [1, 144, 256, 3] - image; an RGB frame; rgb image; (x - 127.5) / 127.5" in text
     assert "; 1 labels: ball\n" in text

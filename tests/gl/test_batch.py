@@ -17,10 +17,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from numpy.typing import NDArray
 from PIL import Image
 
 from gles_apps.batch import Predictor
+from gles_apps.cli import batch as batch_command
+from gles_delegate.cli.group import gles_delegate
 from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
 from tests.support.yolo import found_in, yolo_model
@@ -143,6 +146,31 @@ def test_what_is_no_regular_file_is_unreadable(kind: str, folder: Path) -> None:
         endless.unlink()
         save(endless, 3)
         batch(model, folder / "*.png", "--output", output)
+
+
+def test_unreadable_pictures_are_named_up_to_ten(folder: Path) -> None:
+    for i in range(12):
+        (folder / f"bad{i:02}.png").write_bytes(b"no picture")
+    every = (folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
+    *named, last = batch(*every, status=1).splitlines()
+    assert [Path(line.split(": ")[0]).name for line in named] == [
+        f"bad{i:02}.png" for i in range(10)
+    ]
+    assert last == "and 2 more, which the table names"
+    text = batch(*every, "--skip-errors")
+    assert text == "15 pictures: 12 computed, 12 unreadable\n"
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_it_says_what_the_first_rows_wait_for(
+    flags: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batch_command, "PATIENCE", 0.0)
+    arguments = ["batch", folder / "model.tflite", folder / "0.png", "--output", folder / "r.csv"]
+    ended = CliRunner().invoke(gles_delegate, [*map(str, arguments), *flags])
+    assert ended.exit_code == 0
+    notice = "gles-delegate: no rows yet: each process compiles the network's shaders first\n"
+    assert ended.stderr == ("" if flags else notice)
 
 
 def test_another_model_and_other_options_are_refused(folder: Path) -> None:
