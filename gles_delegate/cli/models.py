@@ -78,7 +78,11 @@ def _list(chosen: Sequence[PublishedModel], is_whole: bool, as_json: bool) -> No
             _print_whole(model)
     else:
         common.print_table([_row(model) for model in chosen])
-        print("\n`gles-delegate models get NAME` downloads one; without get, it shows the address.")
+        print()
+        common.print_text(
+            "`gles-delegate models get NAME` downloads one; without get, it shows the address. "
+            "One without a size is not downloaded: its SHA-256 is not known."
+        )
 
 
 def _get(chosen: Sequence[PublishedModel], folder: Path, as_json: bool) -> None:
