@@ -107,13 +107,13 @@ class Assets:
 
 def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
     if name not in files:
-        names = ", ".join(sorted(files)) + "."
         kinds = [task for file, task in KINDS.items() if file in files]
-        other = f" It is a bundle for {kinds[0]}." if kinds else ""
-        found = f"All files in the model asset bundle are: {names}{other}"
+        advice = f" It is a bundle for {kinds[0]}." if kinds else ""
+        if not files:
+            advice = " It is a single model; expected a bundle (.task)."
         raise MissingFileError(
-            f"No file with name: {name}. "
-            + (found if files else "Expected a bundle (.task), found a single model.")
+            f"No file with name: {name}. All files in the model asset bundle are: "
+            f"{', '.join(sorted(files))}.{advice}"
         )
     return files[name]()
 
@@ -132,7 +132,6 @@ def _checked(model: ModelFile) -> ModelFile:
     try:
         model.graph()
     except ModelError as error:
-        if LITERT_TEXT in str(error):
-            raise
-        raise ModelError(f"{LITERT_TEXT}: {error}") from error
+        reason = str(error).removesuffix(f" ({LITERT_TEXT})")
+        raise ModelError(f"{LITERT_TEXT}: {reason}") from error
     return model

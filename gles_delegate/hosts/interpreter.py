@@ -277,7 +277,7 @@ class Interpreter(NotPickled, Closing):
                 )
             outputs = unique_names([(i, graph.tensors[i].name) for i in graph.outputs])
             unbound = {k: i for k, i in outputs.items() if i not in bindings}
-            return self._run(0, arrays, unbound)
+            return _Results(self._run(0, arrays, unbound))
 
     def exclusive(self) -> AbstractContextManager[None]:
         """A lock for a sequence of calls; other threads' calls wait::
@@ -314,7 +314,7 @@ class Interpreter(NotPickled, Closing):
             for index, array in values.items():
                 host.set_tensor(index, array)
             host.invoke()
-            return _Results({key: host.get_tensor(index) for key, index in outputs.items()})
+            return {key: host.get_tensor(index) for key, index in outputs.items()}
 
     def _list(self, indices: Iterable[int]) -> str:
         return ", ".join(f"{self._graph.tensors[i].name!r} (index {i})" for i in indices)

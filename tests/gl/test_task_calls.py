@@ -207,7 +207,7 @@ def test_a_network_of_another_kind_is_refused_in_a_sentence(oracle: Oracle) -> N
 
 def test_a_single_model_is_no_bundle() -> None:
     options = vision.HandLandmarkerOptions(mp.BaseOptions(BALL))
-    with pytest.raises(FileNotFoundError, match=r"a bundle \(\.task\), found a single model"):
+    with pytest.raises(FileNotFoundError, match=r"is a single model; expected a bundle"):
         vision.HandLandmarker.create_from_options(options)
 
 
