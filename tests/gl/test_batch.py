@@ -52,6 +52,12 @@ def save(path: Path, seed: int) -> NDArray[np.uint8]:
     return picture
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take long for the first rows."""
+    monkeypatch.setattr(batch_command, "PATIENCE", 600.0)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A model and three pictures, 0.png to 2.png."""
