@@ -56,7 +56,7 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
 from gles_delegate.model.reader import ModelFile, naming_file, read_content, read_file
-from gles_delegate.optional import installed, needs, pillow
+from gles_delegate.optional import installed, lacks_extra, needs, pillow
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.report import without_nan
@@ -115,6 +115,7 @@ __all__ = [
     "installed",
     "keeps_resources",
     "keeps_states",
+    "lacks_extra",
     "libegl",
     "litert_cpu",
     "litert_errors",

@@ -50,7 +50,9 @@ def needs(user: str, extra: str, *packages: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in packages:
             raise
-        raise ModuleNotFoundError(
-            f"{user} needs the extra {extra} ({error}): pip install 'gles_delegate[{extra}]'",
-            name=error.name,
-        ) from None
+        raise ModuleNotFoundError(lacks_extra(user, extra, error), name=error.name) from None
+
+
+def lacks_extra(user: str, extra: str, error: ImportError) -> str:
+    """A message: `user` needs the packages of an extra, and importing one raised `error`."""
+    return f"{user} needs the extra {extra} ({error}): pip install 'gles_delegate[{extra}]'"

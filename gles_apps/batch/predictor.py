@@ -13,6 +13,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from gles_apps.batch.machine import cache_folder
+from gles_apps.tasks.image import as_pillow
 from gles_delegate import (
     DelegateError,
     GpuDelegate,
@@ -361,7 +362,7 @@ def picture_of(row: Any) -> Image.Image:
             picture.load()
             return picture
         if row.dtype == np.uint8 and row.ndim in (2, 3):
-            return Image.fromarray(row[..., 0] if row.ndim == 3 and row.shape[2] == 1 else row)
+            return as_pillow(row)
     except UnidentifiedImageError as error:  # its text has an object's address
         raise ValueError(f"expected a picture, found {_described(row)} of another kind") from error
     except Exception as error:  # decoders raise any error

@@ -27,6 +27,7 @@ from gles_delegate.extension import (
     Graph,
     describe_tensor,
     files_in,
+    lacks_extra,
     picture_transform,
     read_content,
     read_file,
@@ -257,9 +258,7 @@ def _computed(
     try:
         from gles_apps.ray import cluster
     except ImportError as error:
-        raise common.wrong_usage(
-            f"--address needs the extra ray ({error}): pip install 'gles_delegate[ray]'"
-        ) from error
+        raise common.wrong_usage(lacks_extra("--address", "ray", error)) from error
     return cluster.compute(bytes(read_content(model)), arguments, chunks, workers, address)
 
 

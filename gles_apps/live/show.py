@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -416,10 +416,13 @@ class _Loop:
         """Frames per second."""
         return 1000 / self._app.timings.milliseconds.get("frame", 1000)
 
+    @cached_property
+    def _renderer(self) -> str:
+        return current_functions().string(gl_names.RENDERER).split(" (")[0]
+
     def _timings(self) -> Drawing:
         stages = [*self._app.timings.milliseconds.items()]
-        renderer = current_functions().string(gl_names.RENDERER).split(" (")[0]
-        lines = [f"on {renderer}"]
+        lines = [f"on {self._renderer}"]
         if "frame" in self._app.timings.milliseconds:  # the first one has not ended
             lines.insert(0, f"{self._rate:.1f} frames per second")
         lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in stages]

@@ -5,7 +5,7 @@ Messages start with MediaPipe's, for programs that look for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -27,7 +27,7 @@ KINDS = {
     "hand_landmarks_detector.tflite": "HandLandmarker",
     "pose_landmarks_detector.tflite": "PoseLandmarker",
 }
-"""Tasks by a file that only their bundle has, or is the first of these to have."""
+"""Tasks by a file of their bundle, in the order to look for them."""
 
 
 class MissingFileError(ModelError, FileNotFoundError):
@@ -105,10 +105,15 @@ class Assets:
         return _file(self.files, name)
 
 
+def task_of(files: Collection[str]) -> str | None:
+    """The task on faces, hands or bodies that a bundle of these files is for, if any."""
+    return next((task for file, task in KINDS.items() if file in files), None)
+
+
 def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
     if name not in files:
-        kinds = [task for file, task in KINDS.items() if file in files]
-        advice = f" It is a bundle for {kinds[0]}." if kinds else ""
+        task = task_of(files)
+        advice = f" It is a bundle for {task}." if task else ""
         if not files:
             advice = " It is a single model; expected a bundle (.task)."
         raise MissingFileError(

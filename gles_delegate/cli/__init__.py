@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from gles_delegate.optional import lacks_extra
+
 
 def main() -> None:
     """Run the command ``gles-delegate``."""
@@ -12,8 +14,5 @@ def main() -> None:
     except ImportError as error:
         if (error.name or "").startswith("gles_delegate"):
             raise
-        sys.exit(
-            f"gles-delegate: the command line needs the extra cli ({error}): "
-            "pip install 'gles_delegate[cli]'"
-        )
+        sys.exit(f"gles-delegate: {lacks_extra('the command line', 'cli', error)}")
     gles_delegate(prog_name="gles-delegate")

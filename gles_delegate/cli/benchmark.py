@@ -16,6 +16,7 @@ from gles_delegate.bench import comparison, timing
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import load_inputs
 from gles_delegate.model.reader import read_file
+from gles_delegate.optional import lacks_extra
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.report import ProfileReport
 
@@ -183,9 +184,7 @@ def _draw(path: Path, title: str, profile: ProfileReport) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ValueError(
-            f"--picture needs the extra plot ({error}): pip install 'gles_delegate[plot]'"
-        ) from error
+        raise ValueError(lacks_extra("--picture", "plot", error)) from error
     nodes: defaultdict[tuple[int, str], float] = defaultdict(float)
     totals: defaultdict[str, float] = defaultdict(float)
     for dispatch in profile:

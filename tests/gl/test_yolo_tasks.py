@@ -42,6 +42,12 @@ def detected(path: Path, place: Any = None, picture: Any = PICTURE, **more: Any)
         return detector.detect(picture)
 
 
+def segmentation_model(path: Path) -> Path:
+    prototypes = np.full((1, 24, 16, 2), -1, np.float32)
+    prototypes[0, 9:12, 4:10] = 1
+    return yolo_model(path, prototypes, found_in((9, 9)), task="segment", names=NAMES)
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("shape", [(1, *SIZE, 3), (1, 3, *SIZE)])
 def test_a_named_object(shape: Any, place: Any, tmp_path: Path) -> None:
@@ -78,11 +84,7 @@ def test_a_texture(tmp_path: Path) -> None:
 
 
 def test_masks_points_and_corners(tmp_path: Path) -> None:
-    prototypes = np.full((1, 24, 16, 2), -1, np.float32)
-    prototypes[0, 9:12, 4:10] = 1
-    path = yolo_model(
-        tmp_path / "s.tflite", prototypes, found_in((9, 9)), task="segment", names=NAMES
-    )  # fmt: skip
+    path = segmentation_model(tmp_path / "s.tflite")
     (found,) = detected(path).detections
     assert found.found is not None
     assert found.found.mask is not None
@@ -193,11 +195,7 @@ def supervision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("supervision")
 def test_supervision_gets_the_objects(tmp_path: Path) -> None:
-    prototypes = np.full((1, 24, 16, 2), -1, np.float32)
-    prototypes[0, 9:12, 4:10] = 1
-    path = yolo_model(
-        tmp_path / "s.tflite", prototypes, found_in((9, 9)), task="segment", names=NAMES
-    )  # fmt: skip
+    path = segmentation_model(tmp_path / "s.tflite")
     found = detected(path).to_supervision()
     np.testing.assert_allclose(found.xyxy, [[20, 12, 100, 72]])
     assert found.mask.shape == (1, 96, 128)

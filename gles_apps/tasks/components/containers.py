@@ -161,13 +161,13 @@ class DetectionResult(Drawn):
         """
         found = self._found()
         drawing.masks(found)
-        best = [each.categories[0] for each in self.detections]
-        are_named = any(each.category_name or each.index for each in best)
-        for detection, category, each in zip(found, best, self.detections, strict=True):
-            name = name_of(category) if are_named else ""
-            if each.track_id is not None:
-                name = f"{name} #{each.track_id}".strip()
-            drawing.detection(detection, name, color_of(detection.class_index))
+        best = [detection.categories[0] for detection in self.detections]
+        are_named = any(category.category_name or category.index for category in best)
+        for each, detection in zip(found, self.detections, strict=True):
+            name = name_of(detection.categories[0]) if are_named else ""
+            if detection.track_id is not None:
+                name = f"{name} #{detection.track_id}".strip()
+            drawing.detection(each, name, color_of(each.class_index))
 
     def rows(self, size: Size) -> list[Row]:
         """A row for each object: class, label, score, and positions in pixels of the picture.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.assets import Assets, task_of
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
 from gles_apps.tasks.vision.gesture_recognizer import GestureRecognizer, GestureRecognizerOptions
 from gles_apps.tasks.vision.hand_landmarker import HandLandmarker, HandLandmarkerOptions
 from gles_apps.tasks.vision.holistic_landmarker import (
-    REFINEMENT,
     HolisticLandmarker,
     HolisticLandmarkerOptions,
 )
@@ -34,13 +33,8 @@ def landmarker_kind(base: BaseOptions) -> str | None:
         FileNotFoundError: There is no such file.
         ModelError: The bundle is damaged.
     """
-    files = Assets(base).files
-    if "hand_gesture_recognizer.task" in files:
-        return "gesture"
-    if REFINEMENT in files:
-        return "holistic"
-    kinds = (kind for kind in LANDMARKERS if f"{kind}_landmarks_detector.tflite" in files)
-    return next(kinds, None)
+    task = task_of(Assets(base).files)
+    return next((kind for kind, (made, *_) in LANDMARKERS.items() if made.__name__ == task), None)
 
 
 def make_landmarker(

@@ -89,7 +89,7 @@ class Reader:
     """A landmark network of a task.
 
     Args:
-        network: It.
+        network: The network.
         kind: Reads its outputs.
         depth: The factor of depths for a region in a picture of this height and width.
 
@@ -143,7 +143,7 @@ class Follower(VisionTask[R]):
     ) -> list[tuple[Landmarks, ImageTransform]]:
         """Landmarks in pixels of the picture, and the transform that they come from."""
         tracker = self._tracker
-        detections = self._detections(image, region) if tracker.needs_detector else []
+        detections = self._detections(self._finder, image, region) if tracker.needs_detector else []
         tracker = tracker.with_detections(detections, image.size)
         results, transforms = [], {}
         for track in tracker.objects:
@@ -158,11 +158,7 @@ class Follower(VisionTask[R]):
             if track.landmarks is not None
         ]
 
-    def _detections(
-        self, image: Image, region: Region, finder: Finder | None = None
-    ) -> list[Detection]:
-        """Detections in a region; `finder`: not the followed objects'."""
-        finder = finder or self._finder
+    def _detections(self, finder: Finder, image: Image, region: Region) -> list[Detection]:
         return finder(image, self._sampling(region, finder.transform, "letterbox"))
 
     def _look(

@@ -226,7 +226,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         around = FACE_DETECTOR_REGION.of_landmarks(body.points[:11])
         if not is_usable(around):
             return None
-        detections = self._detections(image, around, self._faces)
+        detections = self._detections(self._faces, image, around)
         if not detections or not detections[0].is_finite:
             return None
         height, width = image.size
