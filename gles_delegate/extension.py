@@ -16,7 +16,6 @@ They may change with any version; the public names of `gles_delegate` do not.
 from __future__ import annotations
 
 from gles_delegate.bench.comparison import prepare as prepare_interpreter
-from gles_delegate.closing import Closing, in_any_case, on_error, release_all
 from gles_delegate.errors import reason_of, sentence_of
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext, textures_restored
@@ -56,7 +55,6 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
 from gles_delegate.model.reader import ModelFile, naming_file, read_content, read_file
-from gles_delegate.optional import installed, lacks_extra, needs, pillow
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.report import without_nan
@@ -64,6 +62,8 @@ from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.standalone import dequantize
 from gles_delegate.runtime.standalone import describe as describe_tensor
 from gles_delegate.shaders.files import read_body
+from gles_delegate.support.closing import Closing, in_any_case, on_error, release_all
+from gles_delegate.support.optional import installed, lacks_extra, needs, pillow
 from gles_delegate.verification.deviation import relative_error
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gles_delegate.optional import lacks_extra
+from gles_delegate.support.optional import lacks_extra
 
 
 def main() -> None:

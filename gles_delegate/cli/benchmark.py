@@ -16,9 +16,9 @@ from gles_delegate.bench import comparison, timing
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import load_inputs
 from gles_delegate.model.reader import read_file
-from gles_delegate.optional import lacks_extra
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.report import ProfileReport
+from gles_delegate.support.optional import lacks_extra
 
 
 def _peers(context: click.Context, option: click.Parameter, value: str | None) -> list[str]:

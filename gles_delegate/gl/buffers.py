@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
+from gles_delegate.support.closing import in_any_case, on_error
 
 
 @contextmanager

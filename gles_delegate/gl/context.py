@@ -9,7 +9,6 @@ from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from gles_delegate.closing import on_error
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
@@ -22,7 +21,8 @@ from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
-from gles_delegate.threads import get_ident
+from gles_delegate.support.closing import on_error
+from gles_delegate.support.threads import get_ident
 
 if TYPE_CHECKING:
     import moderngl

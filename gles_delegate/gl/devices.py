@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TypeAlias
 
-from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.errors import ContextError, DelegateError, GLError
 from gles_delegate.gl.functions import RENDERER, VENDOR, VERSION, Functions
 from gles_delegate.gl.hindrances import hindrances
@@ -28,6 +27,7 @@ from gles_delegate.gl.libegl import (
     libegl,
 )
 from gles_delegate.gl.mark import Mark
+from gles_delegate.support.closing import in_any_case, on_error
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
 _ANGLE = "EGL_ANGLE_platform_angle"

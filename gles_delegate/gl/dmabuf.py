@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from gles_delegate.closing import Closing, in_any_case, on_error
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EXTENSIONS, EglError, attributes, libegl
+from gles_delegate.support.closing import Closing, in_any_case, on_error
 
 EXTENSION, WITH_MODIFIERS = "EGL_EXT_image_dma_buf_import", "EGL_EXT_image_dma_buf_import_modifiers"
 

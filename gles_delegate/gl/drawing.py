@@ -10,12 +10,12 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.errors import ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import afterwards, textures_restored
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.upload import Pixels
+from gles_delegate.support.closing import in_any_case, on_error
 
 Uniform: TypeAlias = bool | int | float | Sequence[float]
 """A number, a vector of 2 or 3, or a mat3x2 of 6 numbers, column after column."""

@@ -12,7 +12,6 @@ import os
 from contextlib import suppress
 from typing import Literal
 
-from gles_delegate.closing import in_any_case
 from gles_delegate.errors import ContextError, ContextLostError, GLError, WrongThreadError
 from gles_delegate.gl.devices import (
     Device,
@@ -33,6 +32,7 @@ from gles_delegate.gl.libegl import (
     libegl,
 )
 from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
+from gles_delegate.support.closing import in_any_case
 
 
 def list_devices() -> list[Device]:

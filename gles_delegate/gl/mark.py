@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 
-from gles_delegate.closing import on_error
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
+from gles_delegate.support.closing import on_error
 
 
 class Mark:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from gles_delegate.closing import Releasable
 from gles_delegate.gl.egl import EglContext
-from gles_delegate.threads import Lock
+from gles_delegate.support.closing import Releasable
+from gles_delegate.support.threads import Lock
 
 ObjectT = TypeVar("ObjectT", bound=Releasable)
 

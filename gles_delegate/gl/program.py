@@ -6,10 +6,10 @@ import ctypes
 import struct
 from typing import Protocol
 
-from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.errors import ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
+from gles_delegate.support.closing import in_any_case, on_error
 
 
 class ProgramSource(Protocol):

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, cast
 
-from gles_delegate.closing import Closing, on_error
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
-from gles_delegate.threads import Lock
+from gles_delegate.support.closing import Closing, on_error
+from gles_delegate.support.threads import Lock
 
 
 class Stopwatch:

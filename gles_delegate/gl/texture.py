@@ -6,10 +6,10 @@ import ctypes
 
 import numpy as np
 
-from gles_delegate.closing import on_error
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import explaining
 from gles_delegate.gl.functions import Functions
+from gles_delegate.support.closing import on_error
 
 _FILTERS = (gl_names.TEXTURE_MIN_FILTER, gl_names.TEXTURE_MAG_FILTER)
 

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet, finalize, ref
 
-from gles_delegate.closing import Releasable, in_any_case, on_error, release_all
 from gles_delegate.errors import (
     ContextError,
     ContextLostError,
@@ -26,7 +25,8 @@ from gles_delegate.errors import (
 )
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.libegl import DestroyedError, release_thread
-from gles_delegate.threads import Awaited, Lock, RLock, Thread, get_ident
+from gles_delegate.support.closing import Releasable, in_any_case, on_error, release_all
+from gles_delegate.support.threads import Awaited, Lock, RLock, Thread, get_ident
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gles_delegate.closing import on_error
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import explaining
 from gles_delegate.gl.functions import Functions
+from gles_delegate.support.closing import on_error
 
 Pixels: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 

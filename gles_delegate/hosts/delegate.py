@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from gles_delegate.closing import Closing
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl import mesa
 from gles_delegate.gl.context import GpuContext
@@ -27,6 +26,7 @@ from gles_delegate.report import DelegationReport, MemoryReport, ProfileReport
 from gles_delegate.runtime.binding import Binding, BufferBinding, Layout, TextureBinding
 from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.programs import Progress
+from gles_delegate.support.closing import Closing
 from gles_delegate.verification.verdict import wrong_ops
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case
 from gles_delegate.errors import LiteRtError
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.mesa import processor_has
@@ -29,6 +28,7 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.inlining import called_by
 from gles_delegate.runtime.programs import Progress
+from gles_delegate.support.closing import in_any_case
 
 _TRIAL = """
 from gles_delegate.hosts.environment import try_accelerator

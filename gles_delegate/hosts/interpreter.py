@@ -14,7 +14,6 @@ from weakref import ref
 
 import numpy as np
 
-from gles_delegate.closing import Closing, on_error
 from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import NotPickled, ThreadLock
 from gles_delegate.hosts.delegate import GpuDelegate
@@ -30,6 +29,7 @@ from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtEntry, LiteRtHost
 from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.standalone import StandAlone, describe
+from gles_delegate.support.closing import Closing, on_error
 
 K = TypeVar("K")
 

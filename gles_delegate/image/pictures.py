@@ -11,7 +11,7 @@ import numpy as np
 from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array
-from gles_delegate.optional import pillow
+from gles_delegate.support.optional import pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case, on_error, release_all
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
 from gles_delegate.model.graph import Array, Graph
@@ -22,6 +21,7 @@ from gles_delegate.runtime.constants import DTYPES, Packed
 from gles_delegate.runtime.naming import name_buffer
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.dispatch import Const, Value
+from gles_delegate.support.closing import in_any_case, on_error, release_all
 
 
 @dataclass(frozen=True)

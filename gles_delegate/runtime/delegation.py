@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from gles_delegate.closing import in_any_case
 from gles_delegate.gl.sync import delete_fence
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.schema import TENSORFLOW
@@ -21,6 +20,7 @@ from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.naming import name_dispatch
 from gles_delegate.runtime.segment import Segment, SegmentContext
 from gles_delegate.shaders.dispatch import Shape
+from gles_delegate.support.closing import in_any_case
 
 log = logging.getLogger("gles_delegate")
 

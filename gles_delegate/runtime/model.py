@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gles_delegate.closing import in_any_case
 from gles_delegate.device.limits import Limits
 from gles_delegate.gl.functions import NUM_PROGRAM_BINARY_FORMATS
 from gles_delegate.gl.thread import GlThread
@@ -25,6 +24,7 @@ from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.runtime.upgrade import Upgrades
 from gles_delegate.runtime.variables import Variables
+from gles_delegate.support.closing import in_any_case
 from gles_delegate.version import __version__
 
 

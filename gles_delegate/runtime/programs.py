@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from gles_delegate.closing import in_any_case, on_error
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import GlCall
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.shaders.assembly import ShaderSource
+from gles_delegate.support.closing import in_any_case, on_error
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called as programs compile, with the number of ready ones and the total."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case, on_error, release_all
 from gles_delegate.gl.buffers import TexelBuffer, TexelView
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
@@ -23,6 +22,7 @@ from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.buffers import Storage
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.shaders.dispatch import Dispatch, Value
+from gles_delegate.support.closing import in_any_case, on_error, release_all
 
 _PATTERNS = (0x7FC0DEC0, 0x3E4C3E4C)
 """A NaN, so that numbers which are read but count for nothing show; and a number of any type."""

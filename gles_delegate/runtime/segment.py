@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
@@ -29,6 +28,7 @@ from gles_delegate.runtime.turns import Turns
 from gles_delegate.runtime.upgrade import Upgrades
 from gles_delegate.runtime.variables import Variables
 from gles_delegate.shaders.dispatch import Shape
+from gles_delegate.support.closing import in_any_case
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from gles_delegate.closing import in_any_case, on_error, release_all
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.functions import GlCall
@@ -25,6 +24,7 @@ from gles_delegate.runtime.sanitizer import Sanitizer, Trespass
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER
 from gles_delegate.shaders.dispatch import Dispatch
+from gles_delegate.support.closing import in_any_case, on_error, release_all
 
 _NO_TURN = 2
 """Number of the copies for reading at once; turns are 0 and 1."""

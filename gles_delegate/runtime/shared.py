@@ -6,13 +6,13 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from gles_delegate.closing import Releasable, in_any_case
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.programs import Programs, Progress
 from gles_delegate.runtime.store import Store
-from gles_delegate.threads import RLock
+from gles_delegate.support.closing import Releasable, in_any_case
+from gles_delegate.support.threads import RLock
 
 
 def _go_on() -> None:

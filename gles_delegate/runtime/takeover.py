@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import partial
 
-from gles_delegate.closing import in_any_case
 from gles_delegate.device.limits import Limits
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.planning.lowering import Lowered
@@ -15,6 +14,7 @@ from gles_delegate.runtime.binding import Resource
 from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.upgrade import Upgrade, Upgrades
+from gles_delegate.support.closing import in_any_case
 
 _TWICE, _OFTEN = 2, 20
 """Runs after which faster programs are compiled, and after which chains alone are."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import partial
 
-from gles_delegate.closing import in_any_case
 from gles_delegate.gl.sync import delete_fence
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.session import Session
+from gles_delegate.support.closing import in_any_case
 
 
 class Turns:

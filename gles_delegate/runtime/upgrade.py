@@ -21,7 +21,7 @@ from gles_delegate.gl.libegl import release_thread
 from gles_delegate.gl.llvmpipe import threads_with_room
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Handover, Shared
-from gles_delegate.threads import Lock, Thread
+from gles_delegate.support.threads import Lock, Thread
 
 log = logging.getLogger("gles_delegate")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from gles_delegate.closing import release_all
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
@@ -14,6 +13,7 @@ from gles_delegate.model.graph import Graph
 from gles_delegate.planning.ports import Edge, Elements
 from gles_delegate.planning.variables import Variable, find_variables
 from gles_delegate.runtime.binding import BoundBuffer
+from gles_delegate.support.closing import release_all
 
 
 class Variables:

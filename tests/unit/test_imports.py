@@ -19,7 +19,7 @@ PACKAGE = Path(gd.__file__).parent
 APPS = Path(gles_apps.__file__).parent
 LEVELS = (
     {"device"},
-    {"closing", "errors", "glsl", "optional", "options", "report", "threads", "version"},
+    {"errors", "glsl", "options", "report", "support", "version"},
     {"model", "gl"},
     {"image", "litert", "shaders"},
     {"ops"},

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import gles_apps.tasks as mp
-from gles_delegate.optional import installed, needs
+from gles_delegate.support.optional import installed, needs
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

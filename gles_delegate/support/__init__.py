@@ -1,0 +1,1 @@
+"""What every package shares: cleanup, threads and optional packages."""
