@@ -10,13 +10,12 @@ from typing import Protocol
 import numpy as np
 
 from gles_apps import tasks
+from gles_apps.tasks.image import VideoColors
 from gles_delegate import Fence, ImageTransform
 from gles_delegate.extension import (
     Array,
     Closing,
-    Siting,
     Size,
-    Yuv,
     current_functions,
     read_texture,
 )
@@ -49,9 +48,7 @@ class GpuFrame(Closing):
 
     Attributes:
         textures: RGBA, or the planes of NV12 (Y, UV) or I420 (Y, U, V).
-        yuv: See `ImageTransform`.
-        full_range: See `ImageTransform`.
-        siting: See `ImageTransform`.
+        colors: How they store colors: `yuv`, `full_range` and `siting` of `ImageTransform`.
         ready: A fence after the commands that write the textures, for
             `Interpreter.invoke_async(wait_for=)`.
         seconds: Presentation time, since the source's first frame; None: unknown.
@@ -67,18 +64,14 @@ class GpuFrame(Closing):
         self,
         textures: Sequence[Plane],
         *,
-        yuv: Yuv,
-        full_range: bool,
-        siting: Siting,
+        colors: VideoColors,
         ready: Fence,
         run: Callable[[Callable[[], list[Array]]], list[Array]],
         give_back: Callable[[Submitted | None], None],
         seconds: float | None = None,
     ) -> None:
         self.textures = tuple(textures)
-        self.yuv = yuv
-        self.full_range = full_range
-        self.siting = siting
+        self.colors = colors
         self.ready = ready
         self.seconds = seconds
         self._run = run
@@ -92,18 +85,12 @@ class GpuFrame(Closing):
         return height, width
 
     def matched(self, transform: ImageTransform) -> ImageTransform:
-        """The transform with the frame's `yuv`, `full_range` and `siting`."""
-        return replace(transform, yuv=self.yuv, full_range=self.full_range, siting=self.siting)
+        """The transform with the frame's `colors`."""
+        return replace(transform, **self.colors)
 
     def image(self) -> tasks.Image:
         """The frame for a task, which must have returned before the frame is closed."""
-        return tasks.Image.create_from_planes(
-            self.textures,
-            yuv=self.yuv,
-            full_range=self.full_range,
-            siting=self.siting,
-            fence=self.ready,
-        )
+        return tasks.Image.create_from_planes(self.textures, **self.colors, fence=self.ready)
 
     @cached_property
     def pixels(self) -> Array:

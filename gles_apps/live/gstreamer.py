@@ -17,7 +17,6 @@ from gles_apps.live.libgst import MapInfo, VideoInfo, libgst
 from gles_delegate import ContextError, EglContext, Fence
 from gles_delegate.extension import (
     Closing,
-    Siting,
     Size,
     Yuv,
     current_context,
@@ -270,12 +269,13 @@ class GStreamer(_Pipeline):
         self.size = (info.height, info.width)
         self.rate = info.rate[0] / info.rate[1] if info.rate[0] and info.rate[1] else None
         self._lent.append(loan)
-        siting: Siting = "left" if info.chroma_site & _AT_LEFT else "center"
         return GpuFrame(
             planes,
-            yuv=_MATRICES.get(info.matrix, "bt601"),
-            full_range=info.range == _FULL_RANGE,
-            siting=siting,
+            colors={
+                "yuv": _MATRICES.get(info.matrix, "bt601"),
+                "full_range": info.range == _FULL_RANGE,
+                "siting": "left" if info.chroma_site & _AT_LEFT else "center",
+            },
             ready=loan.ready,
             run=self._in_gl_thread,
             give_back=lambda after: self._give_back(loan, after),

@@ -157,9 +157,9 @@ class Painter:
                 self._fill(self._copy, [picture], {"flipped": False})
 
     def _begin_with_planes(self, frame: GpuFrame) -> None:
-        rows = yuv_to_rgb(frame.yuv, frame.full_range).tolist()
+        rows = yuv_to_rgb(frame.colors["yuv"], frame.colors["full_range"]).tolist()
         uniforms: dict[str, Uniform] = dict(zip(("red", "green", "blue"), rows, strict=True))
-        uniforms["siting"] = (SITING[frame.siting] / frame.textures[1].size[0], 0.0)
+        uniforms["siting"] = (SITING[frame.colors["siting"]] / frame.textures[1].size[0], 0.0)
         uniforms |= {"picture": 0, "plane1": 1, "plane2": 2}
         with self._drawing():
             self._framebuffer.bind(self.texture)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -40,6 +40,14 @@ class ImageFormat(enum.IntEnum):
     VEC32F1 = 9
     VEC32F2 = 12
     VEC32F4 = 13
+
+
+class VideoColors(TypedDict):
+    """How the planes of a video store colors; see `ImageTransform`."""
+
+    yuv: Yuv
+    full_range: bool
+    siting: Siting
 
 
 CHANNELS = {

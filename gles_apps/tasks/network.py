@@ -16,7 +16,6 @@ from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.place import Place
 from gles_apps.vision.classes import dequantize
 from gles_delegate import (
-    DelegationReport,
     GpuDelegate,
     GpuDelegateOptions,
     ImageOutput,
@@ -50,6 +49,7 @@ class PictureNetwork(Closing):
         arrays: The outputs of the last run as the model stores them, by position; empty if they
             were written to textures and not read.
         metadata: The model's metadata.
+        report: Where its nodes run, a `DelegationReport`; None on the CPU.
     """
 
     def __init__(self, model: ModelFile, name: str, place: Place, options: BaseOptions) -> None:
@@ -77,12 +77,8 @@ class PictureNetwork(Closing):
             self._interpreter = litert_cpu(model, threads=os.cpu_count())
             with litert_errors(model):
                 self._interpreter.allocate_tensors()
+        self.report = None if self._delegate is None else self._delegate.report
         self._describe()
-
-    @property
-    def report(self) -> DelegationReport | None:
-        """Where its nodes run; None on the CPU."""
-        return None if self._delegate is None else self._delegate.report
 
     @cached_property
     def picture(self) -> int:

@@ -44,6 +44,7 @@ class Place(NotPickled):
 
     Attributes:
         context: The context for networks; None on the CPU.
+        name: The device.
         is_apps: Functions run on the caller's thread, where the app's context is current.
     """
 
@@ -55,19 +56,16 @@ class Place(NotPickled):
         self._thread: GlThread | None = None
         self._uploaded: weakref.ref[Image] | None = None
         self._textures: dict[int, PixelTexture] = {}
+        self.name = "LiteRT's CPU"
         if delegate != Delegate.CPU:
             self._thread = GlThread(lambda: GpuContext(context), own=not self.is_apps)
             self._thread.need_not_be_closed()
             self.context = context or self._thread.gpu.egl
+            self.name = self._thread.gpu.driver.renderer
 
     @property
     def is_on_gpu(self) -> bool:
         return self._thread is not None
-
-    @property
-    def name(self) -> str:
-        """The device."""
-        return "LiteRT's CPU" if self._thread is None else self._thread.gpu.driver.renderer
 
     def run(self, function: Callable[[], T]) -> T:
         """Call a function there, and wait for it.

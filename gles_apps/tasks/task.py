@@ -68,13 +68,17 @@ class TaskReport:
 class Task(Closing, Generic[R]):
     """Base of tasks: they own networks at a place, and answer pictures or sounds.
 
+    A task's `__init__` calls this one, and then makes its networks by `_network`; if that fails, it
+    closes the task.
+
     Calls of closed tasks raise ValueError. Copies of a task share its networks. A task that is
     dropped is closed.
 
     Attributes:
         options: As given.
-        report: Where the networks run.
     """
+
+    _options_type: type[Any]
 
     def __init__(self, options: Any) -> None:
         base = options.base_options
@@ -87,16 +91,11 @@ class Task(Closing, Generic[R]):
         self._last_timestamp: int | None = None
         self._lease = lease_place(base)
         self._place = self._lease.place
-        with on_error(self.close):
-            self._place.run(self._load)
-        self.report = TaskReport(
-            self._place.name, {network.name: network.report for network in self._networks}
-        )
 
     @classmethod
     def create_from_model_path(cls: type[Self], model_path: Any) -> Self:
         """A task for single pictures or sounds, with default options; see `BaseOptions`."""
-        return cls(cls._default_options(BaseOptions(model_asset_path=model_path)))
+        return cls(cls._options_type(BaseOptions(model_asset_path=model_path)))
 
     @classmethod
     def create_from_options(cls: type[Self], options: Any) -> Self:
@@ -111,13 +110,12 @@ class Task(Closing, Generic[R]):
         """
         return cls(options)
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> Any:
-        raise NotImplementedError
-
-    def _load(self) -> None:
-        """Make the networks, by `_network`."""
-        raise NotImplementedError
+    @property
+    def report(self) -> TaskReport:
+        """Where the networks run."""
+        return TaskReport(
+            self._place.name, {network.name: network.report for network in self._networks}
+        )
 
     @property
     def network(self) -> PictureNetwork:
@@ -127,7 +125,8 @@ class Task(Closing, Generic[R]):
     def _network(self, name: str | None = None) -> PictureNetwork:
         """The network of a file of the bundle; None: the only one."""
         model = self.assets.model() if name is None else self.assets.member(name)
-        network = PictureNetwork(model, name or "model", self._place, self.options.base_options)
+        base = self.options.base_options
+        network = self._place.run(lambda: PictureNetwork(model, name or "model", self._place, base))
         self._networks.append(network)
         self._lease.own(network.close)
         return network

@@ -77,7 +77,7 @@ def test_a_video_is_the_same_planes_as_in_numpy(video: Path) -> None:
         network = gd.Interpreter(model_content=model, experimental_delegates=[delegate])
         network.allocate_tensors()
         for frame, decoded in zip(source, container.decode(video=0), strict=True):
-            assert (frame.yuv, frame.full_range, frame.siting) == ("bt601", False, "center")
+            assert frame.colors == {"yuv": "bt601", "full_range": False, "siting": "center"}
             matched = frame.matched(transform)
             delegate.bind_texture_to_tensor(0, frame.textures, transform=matched)
             run = network.invoke_async(wait_for=frame.ready)

@@ -13,10 +13,11 @@ import numpy as np
 from gles_apps.tasks.audio.audio_record import AudioRecord
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import AudioData, ClassificationResult
+from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.task import NOT_RUNNING, Task
 from gles_delegate import ModelError
-from gles_delegate.extension import Array
+from gles_delegate.extension import Array, on_error
 
 AudioClassifierResult = ClassificationResult
 
@@ -62,6 +63,8 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         ...     windows = classifier.classify(sound)
     """
 
+    _options_type = AudioClassifierOptions
+
     def __init__(self, options: AudioClassifierOptions) -> None:
         is_stream = options.running_mode == AudioTaskRunningMode.AUDIO_STREAM
         if is_stream != (options.result_callback is not None):
@@ -72,19 +75,16 @@ class AudioClassifier(Task[list[ClassificationResult]]):
                 else "The audio task is in audio clips mode, a user-defined result callback "
                 "should not be provided."
             )
+        super().__init__(options)
         self._lock = threading.Lock()
         self._rest: Array = np.empty(0, np.float32)
         self._rest_time = 0
-        super().__init__(options)
-        if is_stream:
-            self._start_stream(newest_only=False)
+        with on_error(self.close):
+            self._prepare(self._network())
+            if is_stream:
+                self._start_stream(newest_only=False)
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> AudioClassifierOptions:
-        return AudioClassifierOptions(base)
-
-    def _load(self) -> None:
-        network = self._network()
+    def _prepare(self, network: PictureNetwork) -> None:
         if len(network.inputs) != 1:
             raise ModelError(f"expected one input, found {len(network.inputs)}")
         metadata = network.metadata.inputs[0]

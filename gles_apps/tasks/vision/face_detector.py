@@ -12,6 +12,7 @@ from gles_apps.tasks.vision.finding import Finder
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_apps.vision.regions import Region
+from gles_delegate.extension import on_error
 
 FaceDetectorResult = DetectionResult
 
@@ -44,17 +45,17 @@ class FaceDetector(Detects[DetectionResult]):
         ...     (face,) = detector.detect(mp.Image.create_from_file("face.jpg")).detections
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> FaceDetectorOptions:
-        return FaceDetectorOptions(base)
+    _options_type = FaceDetectorOptions
 
-    def _load(self) -> None:
-        self._finder = Finder(
-            self._network(),
-            (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE),
-            self.options.min_detection_confidence,
-            self.options.min_suppression_threshold,
-        )
+    def __init__(self, options: FaceDetectorOptions) -> None:
+        super().__init__(options)
+        with on_error(self.close):
+            self._finder = Finder(
+                self._network(),
+                (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE),
+                options.min_detection_confidence,
+                options.min_suppression_threshold,
+            )
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
         transform = self._sampling(region, self._finder.transform, "letterbox")

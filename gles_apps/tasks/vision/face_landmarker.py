@@ -23,7 +23,7 @@ from gles_apps.tasks.vision.connections import (
     FaceLandmarksConnections as FaceLandmarksConnections,
 )
 from gles_apps.tasks.vision.drawing_utils import draw_points, draw_ring
-from gles_apps.tasks.vision.finding import Finder, Landmarker, Reader, has_outputs, normalized
+from gles_apps.tasks.vision.finding import Landmarker, Reader, has_outputs, normalized
 from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.geometry import FaceModel, face_pose
@@ -33,7 +33,7 @@ from gles_apps.vision.skeletons import FACE_EDGES, LEFT_IRIS, RIGHT_IRIS
 from gles_apps.vision.tracking import Tracker
 from gles_apps.vision.triangles import face_mesh_edges
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, Size
+from gles_delegate.extension import Array, Size, on_error
 
 BLENDSHAPE_POINTS = (
     0, 1, 4, 5, 6, 7, 8, 10, 13, 14, 17, 21, 33, 37, 39, 40, 46, 52, 53, 54, 55, 58, 61, 63, 65,
@@ -188,32 +188,27 @@ class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
         >>> nose = result.face_landmarks[0][1]
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> FaceLandmarkerOptions:
-        return FaceLandmarkerOptions(base)
+    _options_type = FaceLandmarkerOptions
 
-    def _load(self) -> None:
-        options: FaceLandmarkerOptions = self.options
-        finder = Finder(
-            self._network("face_detector.tflite"),
-            FACE_DETECTORS,
-            options.min_face_detection_confidence,
-            0.3,
-        )
-        mesh = face_reader(self._network("face_landmarks_detector.tflite"))
-        limits = Tracker(
-            FACE,
-            most=at_least_one("num_faces", options.num_faces),
-            overlap=options.min_tracking_confidence,
-            presence=options.min_face_presence_confidence,
-        )
-        self._follow(finder, mesh, limits)
+    def __init__(self, options: FaceLandmarkerOptions) -> None:
+        super().__init__(options)
         self._expressions: Expressions | None = None
-        if options.output_face_blendshapes:
-            self._expressions = Expressions(self._network("face_blendshapes.tflite"), mesh)
         self._model: FaceModel | None = None
-        if options.output_facial_transformation_matrixes:
-            self._model = FaceModel.parse(bytes(self.assets.read(GEOMETRY)))
+        with on_error(self.close):
+            confidence = options.min_face_detection_confidence
+            finder = self._find_with("face_detector.tflite", FACE_DETECTORS, confidence)
+            mesh = face_reader(self._network("face_landmarks_detector.tflite"))
+            limits = Tracker(
+                FACE,
+                most=at_least_one("num_faces", options.num_faces),
+                overlap=options.min_tracking_confidence,
+                presence=options.min_face_presence_confidence,
+            )
+            self._follow(finder, mesh, limits)
+            if options.output_face_blendshapes:
+                self._expressions = Expressions(self._network("face_blendshapes.tflite"), mesh)
+            if options.output_facial_transformation_matrixes:
+                self._model = FaceModel.parse(bytes(self.assets.read(GEOMETRY)))
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None

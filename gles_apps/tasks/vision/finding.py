@@ -128,9 +128,16 @@ class Follower(VisionTask[R]):
     smoothing: Smoothing | None = Smoothing()
     """Filters the points in the stream of a single object."""
 
+    def _find_with(
+        self, name: str, presets: Sequence[Detector], threshold: float, overlap: float = 0.3
+    ) -> Finder:
+        """A detector of the bundle; see `Finder`."""
+        return Finder(self._network(name), presets, threshold, overlap)
+
     def _follow(self, finder: Finder, reader: Reader, limits: Tracker) -> None:
         """Set the two networks up; `limits` has the options of the tracker."""
-        self._finder, self._reader = finder, reader
+        self._finder = finder
+        self._reader = reader
         smoothing = self.smoothing if self.is_stream and limits.most == 1 else None
         if smoothing is not None and not self.options.rigid_smoothing:
             smoothing = smoothing.by_coordinate()

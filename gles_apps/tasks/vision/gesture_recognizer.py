@@ -25,7 +25,7 @@ from gles_apps.tasks.vision.methods import Recognizes
 from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.regions import Region
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, Size
+from gles_delegate.extension import Array, Size, on_error
 
 HANDS, GESTURES = "hand_landmarker.task/", "hand_gesture_recognizer.task/"
 EMBEDDER = f"{GESTURES}gesture_embedder.tflite"
@@ -114,22 +114,22 @@ class GestureRecognizer(HandFollower[GestureRecognizerResult], Recognizes[Gestur
         True
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> GestureRecognizerOptions:
-        return GestureRecognizerOptions(base)
+    _options_type = GestureRecognizerOptions
+    bundle = HANDS
 
-    def _load(self) -> None:
-        options: GestureRecognizerOptions = self.options
-        self._load_hands(HANDS)
-        self._embedder = self._network(EMBEDDER)
-        _require_inputs(self._embedder, 63, 1, 63)
-        length = int(np.prod(self._embedder.shapes[0]))
-        self._classifiers = [self._classifier(CANNED, options.canned_gesture_classifier_options)]
-        if self.assets.has(CUSTOM):
-            chosen = options.custom_gesture_classifier_options
-            self._classifiers.insert(0, self._classifier(CUSTOM, chosen))
-        for network, _ in self._classifiers:
-            _require_inputs(network, length)
+    def __init__(self, options: GestureRecognizerOptions) -> None:
+        super().__init__(options)
+        with on_error(self.close):
+            self._embedder = self._network(EMBEDDER)
+            _require_inputs(self._embedder, 63, 1, 63)
+            length = int(np.prod(self._embedder.shapes[0]))
+            canned = self._classifier(CANNED, options.canned_gesture_classifier_options)
+            self._classifiers = [canned]
+            if self.assets.has(CUSTOM):
+                chosen = options.custom_gesture_classifier_options
+                self._classifiers.insert(0, self._classifier(CUSTOM, chosen))
+            for network, _ in self._classifiers:
+                _require_inputs(network, length)
 
     def _classifier(
         self, name: str, options: ClassifierOptions

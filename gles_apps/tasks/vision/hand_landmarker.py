@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gles_apps.tasks.components.containers import (
     Category,
@@ -24,7 +24,6 @@ from gles_apps.tasks.vision.connections import (
 from gles_apps.tasks.vision.drawing_utils import draw_points
 from gles_apps.tasks.vision.face_landmarker import at_least_one
 from gles_apps.tasks.vision.finding import (
-    Finder,
     Follower,
     Landmarker,
     Reader,
@@ -39,7 +38,7 @@ from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import HAND_EDGES
 from gles_apps.vision.tracking import Tracker
 from gles_delegate import ModelError
-from gles_delegate.extension import Size
+from gles_delegate.extension import Size, on_error
 
 R = TypeVar("R")
 
@@ -134,24 +133,23 @@ class HandFollower(Follower[R]):
 
     smoothing = None
 
-    def _load_hands(self, bundle: str = "") -> None:
-        """Load the networks of hand_landmarker.task, which may be a `bundle` in another one."""
-        options = self.options
-        most = at_least_one("num_hands", options.num_hands)
-        finder = Finder(
-            self._network(f"{bundle}hand_detector.tflite"),
-            (PALM_DETECTOR,),
-            options.min_hand_detection_confidence,
-            0.3,
-        )
-        hand = hand_reader(self._network(f"{bundle}hand_landmarks_detector.tflite"))
-        limits = Tracker(
-            HAND,
-            most=most,
-            overlap=options.min_tracking_confidence,
-            presence=options.min_hand_presence_confidence,
-        )
-        self._follow(finder, hand, limits)
+    bundle = ""
+    """Where hand_landmarker.task is in the bundle, if it is in one."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        with on_error(self.close):
+            most = at_least_one("num_hands", options.num_hands)
+            detector, confidence = "hand_detector.tflite", options.min_hand_detection_confidence
+            finder = self._find_with(self.bundle + detector, (PALM_DETECTOR,), confidence)
+            hand = hand_reader(self._network(f"{self.bundle}hand_landmarks_detector.tflite"))
+            limits = Tracker(
+                HAND,
+                most=most,
+                overlap=options.min_tracking_confidence,
+                presence=options.min_hand_presence_confidence,
+            )
+            self._follow(finder, hand, limits)
 
     def _hands(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -175,12 +173,7 @@ class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmark
         True
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> HandLandmarkerOptions:
-        return HandLandmarkerOptions(base)
-
-    def _load(self) -> None:
-        self._load_hands()
+    _options_type = HandLandmarkerOptions
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None

@@ -20,7 +20,6 @@ from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.drawing_utils import draw_points, positions
 from gles_apps.tasks.vision.face_landmarker import FACE_DETECTORS, Expressions, face_reader
 from gles_apps.tasks.vision.finding import (
-    Finder,
     Landmarker,
     Reader,
     has_outputs,
@@ -51,7 +50,7 @@ from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import FACE_EDGES, HAND_EDGES, POSE_EDGES
 from gles_apps.vision.tracking import Tracker, is_usable
 from gles_delegate import ImageTransform, ModelError
-from gles_delegate.extension import Array, Size
+from gles_delegate.extension import Array, Size, on_error
 
 REFINEMENT = "hand_roi_refinement.tflite"
 """The file by which the bundle is recognized."""
@@ -157,43 +156,43 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         True
     """
 
+    _options_type = HolisticLandmarkerOptions
+
     smoothing = BODY_SMOOTHING
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> HolisticLandmarkerOptions:
-        return HolisticLandmarkerOptions(base)
-
-    def _load(self) -> None:
-        options: HolisticLandmarkerOptions = self.options
-        bodies = Finder(
-            self._network("pose_detector.tflite"),
-            POSE_DETECTORS,
-            options.min_pose_detection_confidence,
-            options.min_pose_suppression_threshold,
-        )
-        limits = Tracker(POSE, presence=options.min_pose_landmarks_confidence)
-        body = body_reader(self._network("pose_landmarks_detector.tflite"))
-        self._follow(bodies, body, limits)
-        self._faces = Finder(
-            self._network("face_detector.tflite"),
-            FACE_DETECTORS,
-            options.min_face_detection_confidence,
-            options.min_face_suppression_threshold,
-        )
-        self._face = face_reader(self._network("face_landmarks_detector.tflite"))
+    def __init__(self, options: HolisticLandmarkerOptions) -> None:
+        super().__init__(options)
         self._expressions: Expressions | None = None
-        if options.output_face_blendshapes:
-            self._expressions = Expressions(self._network("face_blendshapes.tflite"), self._face)
-        refinement = self._network(REFINEMENT)
-        if not has_outputs(refinement, (4,)):
-            raise ModelError(
-                f"expected {REFINEMENT} to be a network of two points of a hand, found outputs "
-                f"{refinement.shapes}"
-            )
-        self._recrop = Reader(refinement, RECROP)
-        self._hand = hand_reader(self._network("hand_landmarks_detector.tflite"))
         self._previous: dict[str, Landmarks | None] = {}
         self._previous_mask: Array | None = None
+        with on_error(self.close):
+            bodies = self._find_with(
+                "pose_detector.tflite",
+                POSE_DETECTORS,
+                options.min_pose_detection_confidence,
+                options.min_pose_suppression_threshold,
+            )
+            limits = Tracker(POSE, presence=options.min_pose_landmarks_confidence)
+            body = body_reader(self._network("pose_landmarks_detector.tflite"))
+            self._follow(bodies, body, limits)
+            self._faces = self._find_with(
+                "face_detector.tflite",
+                FACE_DETECTORS,
+                options.min_face_detection_confidence,
+                options.min_face_suppression_threshold,
+            )
+            self._face = face_reader(self._network("face_landmarks_detector.tflite"))
+            if options.output_face_blendshapes:
+                shapes = self._network("face_blendshapes.tflite")
+                self._expressions = Expressions(shapes, self._face)
+            refinement = self._network(REFINEMENT)
+            if not has_outputs(refinement, (4,)):
+                raise ModelError(
+                    f"expected {REFINEMENT} to be a network of two points of a hand, found outputs "
+                    f"{refinement.shapes}"
+                )
+            self._recrop = Reader(refinement, RECROP)
+            self._hand = hand_reader(self._network("hand_landmarks_detector.tflite"))
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None

@@ -11,7 +11,7 @@ from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Classifies
 from gles_apps.vision.regions import Region
-from gles_delegate.extension import Fit
+from gles_delegate.extension import Fit, on_error
 
 ImageClassifierResult = ClassificationResult
 
@@ -55,16 +55,20 @@ class ImageClassifier(Classifies[ClassificationResult]):
         ('class ...', True)
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> ImageClassifierOptions:
-        return ImageClassifierOptions(base)
+    _options_type = ImageClassifierOptions
 
-    def _load(self) -> None:
-        network = self._network()
-        network.require_normalization()
-        options: ImageClassifierOptions = self.options
-        outputs, is_softmax = network.metadata.outputs, options.probabilities
-        self._classifier = Classifier(network.shapes, outputs, options, options.labels, is_softmax)
+    def __init__(self, options: ImageClassifierOptions) -> None:
+        super().__init__(options)
+        with on_error(self.close):
+            network = self._network()
+            network.require_normalization()
+            self._classifier = Classifier(
+                network.shapes,
+                network.metadata.outputs,
+                options,
+                options.labels,
+                options.probabilities,
+            )
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None

@@ -12,7 +12,7 @@ from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Embeds
 from gles_apps.vision.regions import Region
-from gles_delegate.extension import Array
+from gles_delegate.extension import Array, on_error
 
 ImageEmbedderResult = EmbeddingResult
 
@@ -66,13 +66,13 @@ class ImageEmbedder(Embeds[EmbeddingResult]):
         (1001,)
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> ImageEmbedderOptions:
-        return ImageEmbedderOptions(base)
+    _options_type = ImageEmbedderOptions
 
-    def _load(self) -> None:
-        self._embedder = self._network()
-        self._embedder.require_normalization()
+    def __init__(self, options: ImageEmbedderOptions) -> None:
+        super().__init__(options)
+        with on_error(self.close):
+            self._embedder = self._network()
+            self._embedder.require_normalization()
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> EmbeddingResult:
         network = self._embedder

@@ -11,6 +11,7 @@ import numpy as np
 from gles_apps.tasks.classes import softmax
 from gles_apps.tasks.components.containers import Drawn, Row
 from gles_apps.tasks.image import Image, ImageFormat
+from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.methods import Segments
@@ -19,7 +20,7 @@ from gles_apps.vision.detection import sigmoid
 from gles_apps.vision.drawing import Drawing, palette
 from gles_apps.vision.regions import Region
 from gles_delegate import ImageOutput, ImageTransform, ModelError
-from gles_delegate.extension import Array, FlatTable, PixelTexture, Size, resized
+from gles_delegate.extension import Array, FlatTable, PixelTexture, Size, on_error, resized
 
 ACTIVATIONS = ("none", "sigmoid", "softmax")
 """By their number in image_segmenter_metadata_schema.fbs."""
@@ -136,16 +137,22 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
 
     sees_alpha = False
     """Whether a network of four channels sees the picture's alpha; otherwise it sees 0."""
-    _texture: PixelTexture | None = None
 
-    def _load(self) -> None:
-        options: ImageSegmenterOptions = self.options
-        self._wants_masks = options.output_confidence_masks or options.output_category_mask
-        if not (self._wants_masks or options.output_texture is not None):
-            raise ValueError(
-                "At least one of `output_confidence_masks` and `output_category_mask` must be set."
-            )
-        network = self._segmenter = self._network()
+    def __init__(self, options: ImageSegmenterOptions) -> None:
+        super().__init__(options)
+        self._texture: PixelTexture | None = None
+        with on_error(self.close):
+            self._wants_masks = options.output_confidence_masks or options.output_category_mask
+            if not (self._wants_masks or options.output_texture is not None):
+                raise ValueError(
+                    "At least one of `output_confidence_masks` and `output_category_mask` must be "
+                    "set."
+                )
+            self._segmenter = self._network()
+            self._prepare(options, self._segmenter)
+
+    def _prepare(self, options: ImageSegmenterOptions, network: PictureNetwork) -> None:
+        """Decide how to read the network."""
         shape = network.shapes[-1]
         self._are_numbers = network.has_numbers(-1)
         require_scores(shape, self._are_numbers)
@@ -161,7 +168,8 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         self._activation = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else "none"
         self._classes: list[tuple[int, int, int, int]] = []
         if options.output_texture is not None:
-            self._write_to_texture(shape, options.output_texture)
+            output = options.output_texture
+            self._place.run(lambda: self._write_to_texture(shape, output))
         self._like, self._opencv = network.transform, True
         if network.transform.channels == "rgba":
             self._opencv = False
@@ -250,9 +258,7 @@ class ImageSegmenter(Segmenter, Segments[ImageSegmenterResult]):
         (200, 320, 1)
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> ImageSegmenterOptions:
-        return ImageSegmenterOptions(base)
+    _options_type = ImageSegmenterOptions
 
 
 def _shares(numbers: Array) -> dict[int, float]:

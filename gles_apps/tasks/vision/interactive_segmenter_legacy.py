@@ -75,6 +75,8 @@ class InteractiveSegmenterLegacy(Segmenter):
         (200, 320, 1)
     """
 
+    _options_type = InteractiveSegmenterLegacyOptions
+
     sees_alpha = True
 
     def __init__(self, options: InteractiveSegmenterLegacyOptions) -> None:
@@ -85,15 +87,9 @@ class InteractiveSegmenterLegacy(Segmenter):
                 output_category_mask=options.output_category_mask,
             )
         )
-
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> InteractiveSegmenterLegacyOptions:
-        return InteractiveSegmenterLegacyOptions(base)
-
-    def _load(self) -> None:
-        super()._load()
         network = self._segmenter
         if network.transform.channels != "rgba":
+            self.close()
             raise ModelError(
                 "expected a network with an input [1, height, width, 4], of which the last channel "
                 f"shows the point, found {network.inputs[network.picture]['shape'].tolist()}"

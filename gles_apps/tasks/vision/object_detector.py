@@ -11,6 +11,7 @@ from gles_apps.tasks.classes import Choice, calibrated, model_errors
 from gles_apps.tasks.components.containers import Category, DetectionResult, detection_result
 from gles_apps.tasks.components.containers import Detection as Detected
 from gles_apps.tasks.image import Image
+from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import Detection, Detector
@@ -19,7 +20,7 @@ from gles_apps.vision.identities import Identities
 from gles_apps.vision.regions import Region
 from gles_apps.vision.yolo import YoloDetector
 from gles_delegate import TensorMetadata
-from gles_delegate.extension import ScoreCalibration
+from gles_delegate.extension import ScoreCalibration, on_error
 
 ObjectDetectorResult = DetectionResult
 
@@ -68,22 +69,22 @@ class ObjectDetector(Detects[DetectionResult]):
         ...         print(found.categories[0].category_name, found.bounding_box)
     """
 
-    _calibration: ScoreCalibration | None = None
-    _identities = Identities()
-    _latest: int | None = None
+    _options_type = ObjectDetectorOptions
 
     def __init__(self, options: ObjectDetectorOptions) -> None:
         if options.track and options.running_mode == VisionTaskRunningMode.IMAGE:
             raise ValueError("expected a video or a live stream for track, found the image mode")
         super().__init__(options)
+        self._calibration: ScoreCalibration | None = None
+        self._identities = Identities()
+        self._latest: int | None = None
+        with on_error(self.close):
+            self._detector = self._network()
+            self._prepare(options, self._detector)
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> ObjectDetectorOptions:
-        return ObjectDetectorOptions(base)
-
-    def _load(self) -> None:
-        options, network = self.options, self._network()
-        self._detector, outputs = network, self._described(network.metadata.outputs)
+    def _prepare(self, options: ObjectDetectorOptions, network: PictureNetwork) -> None:
+        """Decide how to read the network."""
+        outputs = self._described(network.metadata.outputs)
         self._labels = next((each.labels for each in outputs if each.labels), ())
         self._choice = Choice(options, self._labels)
         shape = network.inputs[network.picture]["shape"].tolist()

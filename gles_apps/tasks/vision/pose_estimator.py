@@ -9,6 +9,7 @@ import numpy as np
 
 from gles_apps.tasks.components.containers import Drawn, Row, pixels
 from gles_apps.tasks.image import Image
+from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.drawing import Drawing, color_of
@@ -22,7 +23,7 @@ from gles_apps.vision.poses import (
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import COCO_EDGES
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, Size
+from gles_delegate.extension import Array, Size, on_error
 
 POSENET_OUTPUTS = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
 """Words in the names of PoseNet's outputs; forward and backward differ only in them."""
@@ -89,27 +90,14 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
         ...     people = estimator.detect(picture).poses
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> PoseEstimatorOptions:
-        return PoseEstimatorOptions(base)
+    _options_type = PoseEstimatorOptions
 
-    def _load(self) -> None:
-        network = self._estimator = self._network()
-        if len(network.outputs) not in (1, 4):
-            raise ModelError(
-                f"expected PoseNet or MoveNet, found outputs {network.shapes}; a network of "
-                "landmarks needs a detector before it"
-            )
-        self._maps: Sequence[int] = ()
-        if len(network.outputs) == 4:
-            names = [details["name"] for details in network.outputs]
-            maps = [[i for i, n in enumerate(names) if word in n] for word in POSENET_OUTPUTS]
-            if any(len(matches) != 1 for matches in maps):
-                raise ModelError(
-                    f"expected PoseNet's outputs named {POSENET_OUTPUTS}, found {names}"
-                )
-            self._maps = [position for (position,) in maps]
-        self._like = network.normalized(POSENET_INPUT if self._maps else MOVENET_INPUT)
+    def __init__(self, options: PoseEstimatorOptions) -> None:
+        super().__init__(options)
+        with on_error(self.close):
+            network = self._estimator = self._network()
+            self._maps = _posenet_maps(network)
+            self._like = network.normalized(POSENET_INPUT if self._maps else MOVENET_INPUT)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -129,3 +117,23 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
         heat, offset, forward, backward = (outputs[position] for position in self._maps)
         size = self._estimator.size
         return posenet_poses(heat, offset, forward, backward, size, threshold=least)
+
+
+def _posenet_maps(network: PictureNetwork) -> Sequence[int]:
+    """The positions of PoseNet's outputs; none for MoveNet.
+
+    Raises:
+        ModelError: The network is neither.
+    """
+    if len(network.outputs) not in (1, 4):
+        raise ModelError(
+            f"expected PoseNet or MoveNet, found outputs {network.shapes}; a network of "
+            "landmarks needs a detector before it"
+        )
+    if len(network.outputs) == 1:
+        return ()
+    names = [details["name"] for details in network.outputs]
+    maps = [[i for i, n in enumerate(names) if word in n] for word in POSENET_OUTPUTS]
+    if any(len(matches) != 1 for matches in maps):
+        raise ModelError(f"expected PoseNet's outputs named {POSENET_OUTPUTS}, found {names}")
+    return [position for (position,) in maps]

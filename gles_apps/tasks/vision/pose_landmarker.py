@@ -22,7 +22,6 @@ from gles_apps.tasks.vision.connections import (
 from gles_apps.tasks.vision.drawing_utils import positions
 from gles_apps.tasks.vision.face_landmarker import at_least_one
 from gles_apps.tasks.vision.finding import (
-    Finder,
     Landmarker,
     Reader,
     has_outputs,
@@ -36,7 +35,7 @@ from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import POSE_EDGES
 from gles_apps.vision.tracking import Tracker
 from gles_delegate import ImageTransform, ModelError
-from gles_delegate.extension import Array, Size
+from gles_delegate.extension import Array, Size, on_error
 
 OUTPUTS = (195, 1, 256 * 256, 64 * 64 * 39, 117)
 """Numbers in the outputs of pose_landmark_lite, _full and _heavy."""
@@ -144,26 +143,21 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
         ...     bodies = landmarker.detect(picture).pose_landmarks
     """
 
-    @classmethod
-    def _default_options(cls, base: BaseOptions) -> PoseLandmarkerOptions:
-        return PoseLandmarkerOptions(base)
+    _options_type = PoseLandmarkerOptions
 
-    def _load(self) -> None:
-        options: PoseLandmarkerOptions = self.options
-        finder = Finder(
-            self._network("pose_detector.tflite"),
-            POSE_DETECTORS,
-            options.min_pose_detection_confidence,
-            0.3,
-        )
-        body = body_reader(self._network("pose_landmarks_detector.tflite"))
-        limits = Tracker(
-            POSE,
-            most=at_least_one("num_poses", options.num_poses),
-            overlap=options.min_tracking_confidence,
-            presence=options.min_pose_presence_confidence,
-        )
-        self._follow(finder, body, limits)
+    def __init__(self, options: PoseLandmarkerOptions) -> None:
+        super().__init__(options)
+        with on_error(self.close):
+            confidence = options.min_pose_detection_confidence
+            finder = self._find_with("pose_detector.tflite", POSE_DETECTORS, confidence)
+            body = body_reader(self._network("pose_landmarks_detector.tflite"))
+            limits = Tracker(
+                POSE,
+                most=at_least_one("num_poses", options.num_poses),
+                overlap=options.min_tracking_confidence,
+                presence=options.min_pose_presence_confidence,
+            )
+            self._follow(finder, body, limits)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
