@@ -64,7 +64,6 @@ from gles_delegate.runtime.standalone import describe as describe_tensor
 from gles_delegate.shaders.files import read_body
 from gles_delegate.support.closing import Closing, in_any_case, on_error, release_all
 from gles_delegate.support.optional import installed, lacks_extra, needs, pillow
-from gles_delegate.verification.deviation import relative_error
 
 __all__ = [
     "LITERT_TEXT",
@@ -134,7 +133,6 @@ __all__ = [
     "read_regular",
     "read_texture",
     "reason_of",
-    "relative_error",
     "release_all",
     "release_thread",
     "require_regular",

@@ -119,18 +119,12 @@ def _count_death(
 def make_predictor(
     model: ModelSource, masks: Path | None = None, **arguments: Any
 ) -> Predictor | TaskPredictor:
-    """A predictor of the results of a task, if there are "settings" or `masks`, or of outputs."""
-    if masks is not None:
-        return _Masking(model, masks=masks, **arguments)
-    return (TaskPredictor if "settings" in arguments else Predictor)(model, **arguments)
-
-
-class _Masking(TaskPredictor):
-    """A predictor that also writes a mask for each picture, a PNG of class numbers."""
-
-    def __init__(self, model: ModelSource, *, masks: Path, **arguments: Any) -> None:
-        super().__init__(model, **arguments)
-        self.masks = masks
+    """A predictor of the results of a task, if there are "settings", or of outputs."""
+    if "settings" not in arguments:
+        return Predictor(model, **arguments)
+    predictor = TaskPredictor(model, **arguments)
+    predictor.masks = masks
+    return predictor
 
 
 def picture_rows(predictor: Predictor | TaskPredictor, paths: Sequence[str]) -> list[Row]:
@@ -156,7 +150,7 @@ def picture_rows(predictor: Predictor | TaskPredictor, paths: Sequence[str]) -> 
     if isinstance(predictor, TaskPredictor):
         for row, (image,) in zip(readable, arrays, strict=True):
             row["results"], mask = predictor.look(image)
-            if isinstance(predictor, _Masking) and mask is not None:
+            if predictor.masks is not None and mask is not None:
                 save_mask(mask, mask_of(predictor.masks, row["path"]))
         return rows
     results = predictor.compute({name: np.concatenate(arrays)})

@@ -32,7 +32,6 @@ from gles_delegate.extension import (
     on_error,
     picture_mode,
     picture_transform,
-    relative_error,
     unique_names,
 )
 
@@ -43,6 +42,9 @@ ModelSource: TypeAlias = Any
 
 Batch: TypeAlias = "dict[str, Array]"
 """Columns by name."""
+
+Kind: TypeAlias = "tuple[tuple[int, ...], ...]"
+"""The shapes of a row's inputs."""
 
 FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 """Pillow's names of the accepted formats; for others it runs programs, or reads slowly."""
@@ -60,12 +62,11 @@ class Predictor:
     normalized by the model's metadata; see `ImageTransform.for_input`.
 
     The results of a row never depend on other rows. Rows are computed together if the graph shows
-    that no op combines them, and if the first batch gives the same results as row by row;
-    otherwise they are computed in the model's own batch size. A model that keeps states between
-    runs starts each row with their initial values. A smaller last batch is padded, so that it
-    compiles nothing. A row may also be a whole input whose batch is not 1, and must be one
-    if the model combines the rows of a larger batch, as a recurrent network [time, 1, features]
-    does.
+    that no op combines them; otherwise they are computed in the model's own batch size. A model
+    that keeps states between runs starts each row with their initial values. A smaller last batch
+    is padded, so that it compiles nothing. A row may also be a whole input whose batch is not 1,
+    and must be one if the model combines the rows of a larger batch, as a recurrent network
+    [time, 1, features] does.
 
     Args:
         model: The path of a model, or its bytes.
@@ -115,7 +116,8 @@ class Predictor:
             self._keeps_resources = keeps_resources(self._graph)
             self._has_run = False
             self._rows = self._own_rows()
-            self._sizes: dict[tuple[tuple[int, ...], ...], tuple[int, bool]] = {}
+            self._sizes: dict[Kind, int] = {}
+            self._fixed: set[Kind] = set()
 
     def _open(self, model: ModelSource, signature: str | None) -> None:
         interpreter = self._interpreter = Interpreter(
@@ -252,13 +254,13 @@ class Predictor:
         if not self._rows or any(a.shape[1:] == self._shapes[n] for n, a in feeds.items()):
             return self._one_by_one(feeds, rows)
         kind = tuple(array.shape[1:] for array in feeds.values())
-        size, may_grow = self._sizes.get(kind, (self._rows, not self._has_states))
-        if rows > size and may_grow:
-            together = self._as_one(feeds, rows, size)
+        size = self._sizes.get(kind, self._rows)
+        if rows > size and kind not in self._fixed:
+            together = self._as_one(feeds, rows)
             if together is not None:
-                self._sizes[kind] = rows, True
+                self._sizes[kind] = rows
                 return together
-            self._sizes[kind] = size, False
+            self._fixed.add(kind)
         return self._in_batches(feeds, rows, size)
 
     def _one_by_one(self, feeds: Mapping[str, Array], rows: int) -> Batch:
@@ -269,22 +271,17 @@ class Predictor:
         results = [self._run_fresh({n: a[i] for n, a in whole.items()}) for i in range(rows)]
         return {name: np.stack([each[name] for each in results]) for name in results[0]}
 
-    def _as_one(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch | None:
+    def _as_one(self, feeds: Mapping[str, Array], rows: int) -> Batch | None:
         """The outputs of more rows than before, computed together; None if rows affect others."""
         shapes = {self.inputs[name]["index"]: array.shape for name, array in feeds.items()}
-        if not self._delegation.rows_are_independent(shapes):
+        if self._has_states or not self._delegation.rows_are_independent(shapes):
             log.info("rows are computed one by one: the graph may combine them")
             return None
-        expected = self._in_batches(feeds, rows, size)
         try:
-            together = self._run_padded(feeds, rows, rows)
+            return self._run_padded(feeds, rows, rows)
         except (DelegateError, RuntimeError, ValueError) as error:
             log.info("rows are computed one by one, as the model has one batch size: %s", error)
             return None
-        if not all(self._agree(name, array, together[name]) for name, array in expected.items()):
-            log.warning("rows are computed one by one: together, their results differ")
-            return None
-        return together
 
     def _in_batches(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
         """The outputs, computed for `size` rows at a time."""
@@ -328,13 +325,6 @@ class Predictor:
                 self._interpreter.allocate_tensors()
                 self._interpreter.reset_all_variables()
             return {str(name): array for name, array in self._run(feeds).items()}
-
-    def _agree(self, name: str, one: Array, other: Array) -> bool:
-        """Whether values of an output differ only by rounding."""
-        allowed = 1e-3 if one.dtype.kind == "f" else 0.0
-        if one.dtype.kind in "iu" and self.outputs[name]["quantization"][0]:
-            allowed = 1.0
-        return relative_error(other, one) <= allowed
 
 
 def cached(options: GpuDelegateOptions | None) -> GpuDelegateOptions:

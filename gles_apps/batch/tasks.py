@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ class TaskPredictor:
     Attributes:
         inputs: The type of the column "image".
         outputs: The type of the column "results".
+        masks: The folder for segmenters' masks of picture files, PNGs of class numbers; None: none
+            are written.
 
     Raises:
         ModelError: The model cannot be read.
@@ -63,6 +66,7 @@ class TaskPredictor:
         antialias: bool = True,
         options: GpuDelegateOptions | None = None,
     ) -> None:
+        self.masks: Path | None = None
         options = cached(options)
         device = options.device_index
         self._context = None if device is None else EglContext(device_index=device)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from gles_apps.batch.http import Handler
+from gles_apps.batch.pool import make_predictor
 from gles_apps.batch.predictor import Batch, ModelSource
-from gles_apps.ray.predictor import Predictor, TaskPredictor
+from gles_apps.ray.predictor import for_actor
 
 
 def deployment(
@@ -52,8 +53,8 @@ def deployment(
 
     class Service:
         def __init__(self) -> None:
-            kind = TaskPredictor if "settings" in arguments else Predictor
-            self._predictor = kind(model, **arguments)
+            content, options = for_actor(model, arguments.get("options"))
+            self._predictor = make_predictor(content, **{**arguments, "options": options})
             self._handler = Handler(self._predictor, max_body, max_pixels)
 
         def check_health(self) -> None:
