@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -62,6 +63,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's job in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # which child processes inherit
     sampling.everything = config.option.all
     sampling.fresh = config.option.fresh
     worker = getattr(config, "workerinput", None)

@@ -18,6 +18,7 @@ from PIL.Image import Image as Picture
 
 from gles_apps.cli import options
 from gles_apps.cli.options import compilations
+from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.components.processors import ClassifierOptions
@@ -31,6 +32,7 @@ from gles_delegate.cli import common, tensor_files
 from gles_delegate.extension import (
     Array,
     Graph,
+    ModelFile,
     Tensor,
     channels_last,
     picture_mode,
@@ -99,14 +101,16 @@ def run(
             progress=compilations(bar),
         )  # fmt: skip
         shown: dict[str, Any] | None = None
-        source = _picture(model, base, inputs)
+        file = read_file(model) if landmarker_kind(Assets(base)) is None else None
+        source = _picture(file, inputs)
         if source is not None:
             pixels = tensor_files.read_picture(source)
             is_asked = settings != TaskSettings() or any(map(is_picture, outputs))
-            with _warning(is_asked or landmarker_kind(base) is not None):
-                shown = _look(model, base, settings, pixels, outputs, output_dir)
+            with _warning(is_asked or file is None):
+                shown = _look(file, base, settings, pixels, outputs, output_dir)
         if shown is None:
-            shown = _run(model, base, settings, inputs, outputs, output_dir)
+            assert file is not None
+            shown = _run(file, base, settings, inputs, outputs, output_dir)
     if as_json:
         common.print_json(shown)
     else:
@@ -118,13 +122,15 @@ def is_picture(file: str) -> bool:
     return not file.endswith(".npy")
 
 
-def _picture(model: Path, base: BaseOptions, inputs: Sequence[str]) -> Path | None:
-    """The picture for the only input; None: there are arrays or more inputs."""
-    if landmarker_kind(base) is not None:
+def _picture(file: ModelFile | None, inputs: Sequence[str]) -> Path | None:
+    """The picture for the only input of a file or of a bundle; None: there are arrays or more
+    inputs.
+    """
+    if file is None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
             raise common.wrong_usage("expected one --input, a picture, for a bundle")
         return Path(inputs[0])
-    graph = read_file(model).graph()
+    graph = file.graph()
     files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
     shown = [file for file in files.values() if is_picture(str(file))]
     seen = [index for index in graph.inputs if is_seen(graph.tensors[index])]
@@ -137,7 +143,7 @@ def is_seen(tensor: Tensor) -> bool:
 
 
 def _look(
-    model: Path,
+    file: ModelFile | None,
     base: BaseOptions,
     settings: TaskSettings,
     pixels: Picture,
@@ -150,8 +156,7 @@ def _look(
         return None
     pictures = [file for file in outputs if is_picture(file)]
     arrays = [file for file in outputs if not is_picture(file)]
-    is_bundle = landmarker_kind(base) is not None
-    _require_one(pictures, [*arrays, *map(str, [folder] if folder else [])] if is_bundle else [])
+    _require_one(pictures, [*arrays, *map(str, [folder] if folder else [])] if file is None else [])
     if task == "classify":
         settings = replace(settings, top=settings.top or 1)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
@@ -162,8 +167,8 @@ def _look(
     for picture in pictures:
         tensor_files.save_picture(result.draw_on(pixels), Path(picture))
     shown["file"] = next(iter(pictures), None)
-    if not is_bundle:
-        shown["outputs"] = _outputs(read_file(model).graph(), found, arrays, folder)
+    if file is not None:
+        shown["outputs"] = _outputs(file.graph(), found, arrays, folder)
     return shown
 
 
@@ -203,7 +208,7 @@ def _opened(base: BaseOptions, settings: TaskSettings) -> Iterator[VisionTask[An
 
 
 def _run(
-    model: Path,
+    file: ModelFile,
     base: BaseOptions,
     settings: TaskSettings,
     inputs: Sequence[str],
@@ -211,7 +216,6 @@ def _run(
     folder: Path | None,
 ) -> dict[str, Any]:
     """The outputs of a model for arrays, and a classifier's results."""
-    file = read_file(model)
     graph = file.graph()
     if replace(settings, labels=None, top=None, task=None) != TaskSettings():
         raise common.wrong_usage("expected a picture for --kind and --threshold")

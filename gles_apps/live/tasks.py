@@ -11,6 +11,7 @@ import numpy as np
 from gles_apps.live.app import App, Canvas, Frame, Network
 from gles_apps.live.layers import Layer
 from gles_apps.live.show import Seer
+from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.options import VisionTaskRunningMode
 from gles_apps.tasks.vision.bundles import landmarker_kind
@@ -203,7 +204,7 @@ def landmarks(app: App, model: Model, *, most: int | None = None) -> Seer:
         ...     live.ShowOptions(headless=True, frames=1),
         ... )
     """
-    if landmarker_kind(app.base_options(model)) is None:
+    if landmarker_kind(Assets(app.base_options(model))) is None:
         raise ModelError(
             f"expected a bundle of face, hand, gesture, pose or holistic, found {model}"
         )

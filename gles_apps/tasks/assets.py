@@ -45,6 +45,7 @@ class Assets:
         path, content = options.model_asset_path, options.model_asset_buffer
         self._path: Path | None = None
         self._content: Content | None = None
+        self._model: ModelFile | None = None
         self._inner: dict[str, Mapping[str, Callable[[], Content]]] = {}
         self.files: Mapping[str, Callable[[], Content]] = {}
         if isinstance(path, Mapping):
@@ -73,8 +74,11 @@ class Assets:
         """
         if self._content is None:
             raise ValueError("expected one model, found the files of a bundle")
-        path = self._path.absolute() if self._path is not None and self._path.is_file() else None
-        return _checked(ModelFile(self._content, path))
+        if self._model is None:
+            is_file = self._path is not None and self._path.is_file()
+            path = self._path.absolute() if self._path is not None and is_file else None
+            self._model = _checked(ModelFile(self._content, path))
+        return self._model
 
     def member(self, name: str) -> ModelFile:
         """A model of the bundle; raises what `read` and `model` raise."""

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -67,6 +68,11 @@ class ModelFile:
         return {"model_content": bytes(self.content)}
 
     def graph(self) -> Graph:
+        """The main subgraph, which is read once."""
+        return self._graph
+
+    @cached_property
+    def _graph(self) -> Graph:
         if self.path is None:
             return read_model(self.content)
         with naming_file(self.path):

@@ -110,7 +110,7 @@ class _Ground:
         self._views: dict[Allocation, TexelView] = {}
         with on_error(self.release):
             for number, size in enumerate(plan.buffers):
-                content = np.resize(self.words, (size + _GUARD) // _WORD)
+                content = _repeated(self.words, (size + _GUARD) // _WORD)
                 self._buffers[number] = TexelBuffer(gpu.gl, content.data, False)
             for allocation in plan.allocations.values():
                 if allocation not in self._views:
@@ -146,14 +146,14 @@ class _Ground:
         for extent in extents:
             words = contents[extent.buffer][extent.words]
             after.append(words.copy())
-            words[:] = np.resize(self.words, words.size)
+            words[:] = _repeated(self.words, words.size)
             self._buffers[extent.buffer].buffer.write(words, extent.begin)
         beyond: list[tuple[int, Array]] = []
         for i, words in contents.items():
             changed = words.view(np.uint32) != self.words.view(np.uint32)
             if changed.any():
                 beyond.append((i, changed.nonzero()[0] * 2))
-                self._buffers[i].buffer.write(np.resize(self.words, words.size))
+                self._buffers[i].buffer.write(_repeated(self.words, words.size))
         return after, beyond
 
 
@@ -170,6 +170,14 @@ class _OpenView(TexelView):
 
     def release(self) -> None:
         self._exact.release()
+
+
+def _repeated(pattern: Array, count: int) -> Array:
+    """The pattern over and over, cut to this number of words; `numpy.resize` takes 100 times as
+    long.
+    """
+    result: Array = np.tile(pattern, -(-count // pattern.size))[:count]
+    return result
 
 
 class _Extent:
@@ -193,7 +201,7 @@ class _Extent:
 
     def before(self, truth: Sequence[Array], pattern: Array) -> Array:
         """The words before a run: what is read or kept, and the pattern elsewhere."""
-        words = np.resize(pattern, self.reads.size)
+        words = _repeated(pattern, self.reads.size)
         known = self.reads | self.kept & ~self.must
         np.copyto(words, truth[self.buffer][self.words], where=known)
         return words

@@ -70,17 +70,22 @@ def cover(candidates: Sequence[T], features: Callable[[T], Features]) -> list[T]
 def chosen() -> list[VerificationCase]:
     """The op table's cases that show every kernel and its forms, element types, odd sizes, batches
     and faults."""
-    rows: defaultdict[str, list[Case]] = defaultdict(list)
-    for case in sorted(CASES, key=lambda case: case.hash):
-        if not case.special and (case.op == "GRAPH" or len(rows[case.op]) < MOST_OF_A_ROW):
-            rows[case.op].append(case)
     known = []
-    for case in (case for row in rows.values() for case in row):
-        features = _features(case)
+    for case in candidates():
+        features = features_of_row(case)
         if features:
             each = built(case)
             known.append((each, features | _of_faults(each, str(each.outputs[0].dtype))))
     return [case for case, _ in cover(known, lambda each: each[1])]
+
+
+def candidates() -> list[Case]:
+    """The cases of the op table to choose from."""
+    rows: defaultdict[str, list[Case]] = defaultdict(list)
+    for case in sorted(CASES, key=lambda case: case.hash):
+        if not case.special and (case.op == "GRAPH" or len(rows[case.op]) < MOST_OF_A_ROW):
+            rows[case.op].append(case)
+    return [case for row in rows.values() for case in row]
 
 
 def built(case: Case) -> VerificationCase:
@@ -217,16 +222,21 @@ def _of_windows(op: str, dispatches: Iterable[Dispatch]) -> Features:
     )
 
 
-def _features(case: Case) -> Features:
+def features_of_row(case: Case) -> Features:
+    """The features of a case of the op table; none if it is large, or values decide its form."""
     sketch, outputs = case.sketch()
     content = sketch.build(outputs)
     if len(content) + sum(feed.nbytes for feed in sketch.feeds) > MOST_BYTES:
         return frozenset()
+    return features_of(content, case.op.partition(" ")[0])
+
+
+def features_of(content: bytes, op: str) -> Features:
+    """The kernels, forms and element types of a model of an op."""
     graph = read_model(content)
     dispatches = every_dispatch(graph)
     if not dispatches:
         return frozenset()
-    op = case.op.partition(" ")[0]
     own = [("op", op, graph.tensors[i].dtype) for i in graph.inputs]
     of_dispatches = frozenset(feature for d in dispatches for feature in _of_dispatch(d))
     return of_dispatches.union(own, _of_windows(op, dispatches))

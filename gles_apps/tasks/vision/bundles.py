@@ -26,14 +26,9 @@ LANDMARKERS: dict[str, tuple[Any, Any, int | None]] = {
 """The task, its options and the usual limit of objects, by kind; None: it finds one object."""
 
 
-def landmarker_kind(base: BaseOptions) -> str | None:
-    """The key of `LANDMARKERS` for a bundle, or for its files by name; None for other models.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        ModelError: The bundle is damaged.
-    """
-    task = task_of(Assets(base).files)
+def landmarker_kind(assets: Assets) -> str | None:
+    """The key of `LANDMARKERS` for a bundle, or for its files by name; None for other models."""
+    task = task_of(assets.files)
     return next((kind for kind, (made, *_) in LANDMARKERS.items() if made.__name__ == task), None)
 
 

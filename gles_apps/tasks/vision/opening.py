@@ -12,7 +12,7 @@ import numpy as np
 from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
-from gles_apps.tasks.vision.bundles import landmarker_kind, make_landmarker
+from gles_apps.tasks.vision.bundles import LANDMARKERS, landmarker_kind, make_landmarker
 from gles_apps.tasks.vision.image_classifier import ImageClassifier, ImageClassifierOptions
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenter, ImageSegmenterOptions
 from gles_apps.tasks.vision.object_detector import ObjectDetector, ObjectDetectorOptions
@@ -68,38 +68,39 @@ class TaskSettings:
             )
 
 
-def task_of(base: BaseOptions, settings: TaskSettings) -> str | None:
+def task_of(base: BaseOptions, settings: TaskSettings, assets: Assets | None = None) -> str | None:
     """The kind of a landmarker's bundle, or one of `TASKS` for a network; None: its outputs show
     none.
 
     Args:
         base: Has the model.
         settings: May name the task.
+        assets: The model's files, if they are read already.
 
     Raises:
         ValueError: A bundle does not suit the settings, or the outputs suit several kinds of YOLO
             networks.
         ModelError: The model is damaged (also a ValueError).
     """
-    bundled = landmarker_kind(base)
+    assets = assets or Assets(base)
+    bundled = landmarker_kind(assets)
     if bundled is not None:
         if replace(settings, top=None) != TaskSettings() or (base.mean, base.std) != (None, None):
             raise ValueError("expected no task, kind, labels, threshold, mean or std for a bundle")
         return bundled
     if settings.task or settings.kind:
         return settings.task or "detect"
-    graph = Assets(base).model().graph()
+    graph = assets.model().graph()
     inputs, outputs = _ends(graph)
     return find_task(inputs, outputs, read_metadata(graph))
 
 
-def require_task(base: BaseOptions, settings: TaskSettings) -> str:
+def require_task(base: BaseOptions, settings: TaskSettings, assets: Assets | None = None) -> str:
     """See `task_of`; raises ValueError instead of returning None."""
-    task = task_of(base, settings)
+    assets = assets or Assets(base)
+    task = task_of(base, settings, assets)
     if task is None:
-        inputs, outputs = (
-            [list(t.shape) for t in each] for each in _ends(Assets(base).model().graph())
-        )
+        inputs, outputs = ([list(t.shape) for t in e] for e in _ends(assets.model().graph()))
         raise ValueError(
             "expected a network of one picture whose outputs show its task, one of "
             f"{', '.join(TASKS)}, found inputs {inputs} and outputs {outputs}: name the task"
@@ -143,11 +144,12 @@ def open_task(
         [['class', 'label', 'share']]
     """
     settings = settings or TaskSettings()
-    task = require_task(base, settings)
-    if landmarker_kind(base) is not None:
+    assets = Assets(base)
+    task = require_task(base, settings, assets)
+    if task in LANDMARKERS:
         return make_landmarker(task, base, mode, settings.top)
     base = replace(base, requires_normalization=False)
-    return _made(task, Assets(base).model().graph(), base, settings, mode, texture)
+    return _made(task, assets.model().graph(), base, settings, mode, texture)
 
 
 def _made(
