@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from gles_delegate.errors import DelegateError
+from gles_delegate.errors import GLError, LiteRtError, UnsupportedModelError
 from gles_delegate.model.graph import Graph, Tensor
 
 
@@ -17,7 +17,7 @@ def label(tensor: Tensor) -> str:
 
 @contextmanager
 def naming_new_shapes(graph: Graph, arrays: Mapping[int, Any]) -> Iterator[None]:
-    """Make errors of the delegate name the inputs that were resized, which may be the cause.
+    """Make errors that shapes may cause name the inputs that were resized.
 
     Args:
         graph: The model.
@@ -25,7 +25,7 @@ def naming_new_shapes(graph: Graph, arrays: Mapping[int, Any]) -> Iterator[None]
     """
     try:
         yield
-    except DelegateError as error:
+    except (UnsupportedModelError, GLError, LiteRtError) as error:
         tensors = [graph.tensors[index] for index in arrays]
         resized = [
             f"{label(t)}, found {list(arrays[t.index].shape)}{_advice(t.shape, arrays[t.index])}"

@@ -225,6 +225,14 @@ def test_errors_name_the_shapes_of_inputs(shape: tuple[int, ...], advice: str) -
         right["scores"]
 
 
+def test_a_closed_delegate_is_not_the_fault_of_shapes() -> None:
+    with gd.GpuDelegate() as delegate:
+        options = {"experimental_delegates": [delegate]}
+        interpreter = gd.Interpreter(model_content=small_model(), **options)  # type: ignore[arg-type]
+    with pytest.raises(gd.DelegateError, match="^the delegate is closed"):
+        interpreter.run({0: np.zeros((7, *INPUT.shape[1:]), np.float32)})
+
+
 def test_a_name_of_two_inputs_is_refused() -> None:
     with (
         with_names("a", "a", "y", "z") as interpreter,
