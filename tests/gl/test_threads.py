@@ -229,7 +229,7 @@ def test_a_closed_delegate_is_not_the_fault_of_shapes() -> None:
     with gd.GpuDelegate() as delegate:
         options = {"experimental_delegates": [delegate]}
         interpreter = gd.Interpreter(model_content=small_model(), **options)  # type: ignore[arg-type]
-    with pytest.raises(gd.DelegateError, match="^the delegate is closed"):
+    with pytest.raises(gd.DelegateError, match=r"^the delegate is closed"):
         interpreter.run({0: np.zeros((7, *INPUT.shape[1:]), np.float32)})
 
 
