@@ -6,7 +6,7 @@ Slot numbers follow the TFLite schema, tensorflow/lite/schema/schema.fbs.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, overload
 import numpy as np
 
 from gles_delegate.errors import ModelError, reason_of
-from gles_delegate.model.bundle import files_in, model_of, models_in
+from gles_delegate.model.bundle import model_of, models_in
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.external import External, read_external
 from gles_delegate.model.files import advice_on_folder, require_regular, wrong_format
@@ -144,13 +144,6 @@ def read_content(file: Path) -> Content:
             with suppress(OSError):  # some file systems cannot map files
                 return memoryview(mmap(opened.fileno(), 0, access=ACCESS_READ))
         return opened.read()
-
-
-def read_files(file: Path) -> Mapping[str, Callable[[], Content]]:
-    """The files of a bundle, see `files_in`; raises what `read_content` raises, and ModelError."""
-    content = read_content(file)
-    with naming_file(file):
-        return files_in(content)
 
 
 def read_model(data: bytes | bytearray | memoryview, folder: Path | None = None) -> Graph:
