@@ -1,1 +1,1 @@
-"""What every package shares: cleanup, threads and optional packages."""
+"""Cleanup, threads and optional packages, for every other package."""
