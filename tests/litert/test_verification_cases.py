@@ -98,7 +98,7 @@ def test_all_cases_show_errors_of_a_percent(op: str) -> None:
 
 @pytest.mark.slow
 def test_every_kernel_and_form_of_the_table_is_there() -> None:
-    """Looks for those of a sample; if some are missing, run tools/verification-cases."""
+    """For a sample of the table. If some are missing, run tools/verification-cases."""
     known = {
         feature
         for case in CASES

@@ -12,7 +12,7 @@ import numpy as np
 from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
-from gles_apps.tasks.vision.bundles import LANDMARKERS, landmarker_kind, make_landmarker
+from gles_apps.tasks.vision.bundles import landmarker_kind, make_landmarker
 from gles_apps.tasks.vision.image_classifier import ImageClassifier, ImageClassifierOptions
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenter, ImageSegmenterOptions
 from gles_apps.tasks.vision.object_detector import ObjectDetector, ObjectDetectorOptions
@@ -146,7 +146,7 @@ def open_task(
     settings = settings or TaskSettings()
     assets = Assets(base)
     task = require_task(base, settings, assets)
-    if task in LANDMARKERS:
+    if landmarker_kind(assets) is not None:
         return make_landmarker(task, base, mode, settings.top)
     base = replace(base, requires_normalization=False)
     return _made(task, assets.model().graph(), base, settings, mode, texture)
