@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from math import prod
@@ -324,3 +327,45 @@ def test_empty_tensors_are_planned_as_float16_too() -> None:
     total = sketch.op("SUM", [sketch.feed((0, 3)), axis], [(0,)], keep_dims=False)
     lowered = lower_graph(read_model(sketch.build([total])), FLOOR)
     assert make_plan(lowered, lowered.steps, FLOOR, half=True).outputs
+
+
+DIGEST = """
+from dataclasses import replace
+from hashlib import sha256
+from gles_delegate.device import profiles
+from gles_delegate.device.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import make_plan
+from gles_delegate.shaders.assembly import assemble
+from gles_delegate.verification.cases import load_cases
+
+digest = sha256()
+for case in load_cases():
+    graph = read_model(case.model)
+    for profile in (profiles.LLVMPIPE, replace(profiles.V3D, winograd=(1,), winograd_pixels=1)):
+        limits = Limits(storage_blocks=6, image_units=5, invocations=1024, profile=profile)
+        lowered = lower_graph(graph, limits)
+        plan = make_plan(lowered, lowered.steps, limits)
+        digest.update(str(plan).encode())
+        for dispatch in plan.dispatches:
+            digest.update(assemble(dispatch, limits).text.encode())
+print(digest.hexdigest())
+"""
+
+
+def test_every_process_plans_alike() -> None:
+    """Otherwise programs that another process stored are not found: sets of texts have an order of
+    their own in each.
+    """
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", DIGEST],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+        )
+        for seed in ("1", "2")
+    ]
+    first, second = (process.communicate()[0] for process in processes)
+    assert len(first) > 60
+    assert first == second

@@ -155,9 +155,9 @@ def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits)
         choice=conv.choice, passes=SIDE + 1,
     )  # fmt: skip
     return [
-        transform.sized(*_SIZES.intersection(into)),
+        transform.sized(*(name for name in into if name in _SIZES)),
         _products(conv, numbers, sums, limits),
-        result.sized(*_SIZES.intersection(out_of)),
+        result.sized(*(name for name in out_of if name in _SIZES)),
     ]
 
 
