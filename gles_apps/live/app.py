@@ -46,13 +46,6 @@ class Timings:
         milliseconds: Each stage's mean over the last ten frames or so. The first time, which
             includes compilation, counts only until there is a second one.
         is_exact: Wait for the GPU at the end of each stage, which takes a little time.
-
-    Examples:
-        >>> timings = Timings(finish=lambda: None)
-        >>> with timings.measure("sort"):
-        ...     numbers = sorted(range(1000))
-        >>> list(timings.milliseconds)
-        ['sort']
     """
 
     def __init__(self, finish: Callable[[], None]) -> None:
@@ -92,13 +85,6 @@ class Findings:
         most: Maximum number of objects of a kind in one frame.
         frames: The number of frames with objects of a kind.
         seen: The number of all frames.
-
-    Examples:
-        >>> findings = Findings()
-        >>> findings.add({"face": 2})
-        >>> findings.add({"face": 0})
-        >>> findings.most["face"], findings.frames["face"], findings.seen
-        (2, 1, 2)
     """
 
     def __init__(self) -> None:

@@ -52,12 +52,6 @@ class GpuFrame(Closing):
         ready: A fence after the commands that write the textures, for
             `Interpreter.invoke_async(wait_for=)`.
         seconds: Presentation time, since the source's first frame; None: unknown.
-
-    Examples:
-        >>> with live.GStreamer("videotestsrc num-buffers=1 ! video/x-raw,format=NV12") as camera:
-        ...     for frame in camera:
-        ...         y, uv = frame.textures
-        ...         frame.close()
     """
 
     def __init__(

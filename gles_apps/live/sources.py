@@ -367,11 +367,6 @@ class Recording(Closing):
 
     Raises:
         OSError: The file cannot be written, or the suffix is unknown.
-
-    Examples:
-        >>> recording = Recording(Path("out.mp4"), (240, 320), rate=30)
-        >>> recording.write(np.zeros((240, 320, 3), np.uint8))
-        >>> recording.close()
     """
 
     def __init__(self, path: Path, size: Size, rate: float) -> None:

@@ -49,11 +49,6 @@ class AnchorOptions:
 
     Raises:
         ValueError: Sizes, strides or ratios are not positive, or there are no strides.
-
-    Examples:
-        >>> options = vision.AnchorOptions((128, 128), strides=(8, 16, 16, 16), fixed_size=True)
-        >>> vision.ssd_anchors(options).shape  # of MediaPipe's face detector
-        (896, 4)
     """
 
     size: Size
@@ -87,10 +82,6 @@ class PyramidAnchorOptions:
 
     Raises:
         ValueError: Sizes or ratios are not positive, or there are no levels or scales.
-
-    Examples:
-        >>> vision.ssd_anchors(vision.PyramidAnchorOptions((320, 320))).shape
-        (12804, 4)
     """
 
     size: Size
@@ -113,11 +104,6 @@ class FixedAnchors:
     Attributes:
         size: Height and width of the network's input, in pixels.
         boxes: See `ssd_anchors`.
-
-    Examples:
-        >>> anchors = vision.FixedAnchors((64, 64), np.array([[0.5, 0.5, 1, 1]], np.float32))
-        >>> vision.Detector(anchors).threshold
-        0.5
     """
 
     size: Size
@@ -132,10 +118,6 @@ def ssd_anchors(options: Anchors) -> Array:
 
     Returns:
         Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
-
-    Examples:
-        >>> vision.ssd_anchors(vision.FACE_DETECTOR.anchors)[0].tolist()
-        [0.03125, 0.03125, 1.0, 1.0]
     """
     if isinstance(options, FixedAnchors):
         return np.asarray(options.boxes, np.float32)
@@ -293,10 +275,6 @@ def ssd_mobilenet(size: Size) -> Detector:
 
     Args:
         size: Height and width of the input; 300 by 300 has 1917 anchors.
-
-    Examples:
-        >>> vision.ssd_anchors(vision.ssd_mobilenet((300, 300)).anchors).shape
-        (1917, 4)
     """
     strides, ratios = (16, 32, 64, 128, 256, 512), (1.0, 2.0, 0.5, 3.0, 0.3333)
     anchors = AnchorOptions(size, strides, aspect_ratios=ratios, reduced_lowest_layer=True)
@@ -304,12 +282,7 @@ def ssd_mobilenet(size: Size) -> Detector:
 
 
 def ssd_mobilenet_fpn(size: Size) -> Detector:
-    """TensorFlow's SSD on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors.
-
-    Examples:
-        >>> vision.ssd_anchors(vision.ssd_mobilenet_fpn((320, 320)).anchors).shape
-        (12804, 4)
-    """
+    """TensorFlow's SSD on a feature pyramid (FPN, FPNLite); 320 by 320 has 12804 anchors."""
     return _tensorflow(PyramidAnchorOptions(size))
 
 
@@ -412,12 +385,7 @@ def as_points(pairs: Array) -> tuple[Point, ...]:
 
 
 def sigmoid(x: Array, clip: float = 100.0) -> Array:
-    """1 / (1 + exp(-x)), with x clipped to -clip .. clip, as MediaPipe's score_clipping_thresh.
-
-    Examples:
-        >>> vision.sigmoid(np.array([0.0, 200.0])).tolist()
-        [0.5, 1.0]
-    """
+    """1 / (1 + exp(-x)), with x clipped to -clip .. clip, as MediaPipe's score_clipping_thresh."""
     return np.asarray(1 / (1 + np.exp(-np.clip(np.asarray(x, np.float64), -clip, clip))))
 
 
@@ -442,13 +410,6 @@ def decode_boxes(
 
     Raises:
         ValueError: Shapes do not fit.
-
-    Examples:
-        >>> anchors = np.array([[0.5, 0.5, 1.0, 1.0]], np.float32)
-        >>> raw = np.array([[0, 0, 64, 64]], np.float32)
-        >>> boxes, points = vision.decode_boxes(raw, anchors, (128, 128, 128, 128))
-        >>> boxes.tolist()
-        [[0.25, 0.25, 0.75, 0.75]]
     """
     raw, anchors = np.asarray(raw, np.float64), np.asarray(anchors, np.float64)
     if raw.ndim != 2 or anchors.shape != (len(raw), 4) or raw.shape[1] < 4 or raw.shape[1] % 2:
@@ -480,12 +441,6 @@ def select_detections(
         scores: [boxes, classes], 0 to 1.
         key_points: [boxes, points, 2] or None.
         threshold: Minimum score.
-
-    Examples:
-        >>> boxes = np.array([[0.0, 0.0, 0.5, 0.5], [0.5, 0.5, 1.0, 1.0]])
-        >>> scores = np.array([[0.1, 0.9], [0.2, 0.3]])
-        >>> [found.class_index for found in vision.select_detections(boxes, scores)]
-        [1]
     """
     boxes, scores = np.asarray(boxes), np.asarray(scores)
     points = np.empty((len(boxes), 0, 2)) if key_points is None else np.asarray(key_points)
@@ -555,11 +510,6 @@ def box_overlaps(box: Box | Array, boxes: Array) -> Array:
     """Intersection over union of a box and each of boxes [n, 4].
 
     0 where both have no area, or where an area is not finite.
-
-    Examples:
-        >>> others = np.array([[0, 0, 2, 2], [1, 0, 3, 2]])
-        >>> vision.box_overlaps((0, 0, 2, 2), others).round(3).tolist()
-        [1.0, 0.333]
     """
     lefts, tops, rights, bottoms = np.asarray(boxes, np.float64).reshape(-1, 4).T
     left, top, right, bottom = np.asarray(box, np.float64)

@@ -59,12 +59,6 @@ class RegionLimits:
         shift: Maximum shift along each side of the new region, in shares of the side.
         growth: Maximum difference of each side, in shares of the new region's.
         inset: The previous points are inside the new region without this share of its sides.
-
-    Examples:
-        >>> limits = RegionLimits(rotation=15.0, shift=0.1, growth=0.3, inset=0.2)
-        >>> found, before = Region((50, 50), 40, 40), Region((52, 51), 44, 44)
-        >>> limits.steadied(found, before, np.array([[50.0, 50.0]])).width
-        44
     """
 
     rotation: float
@@ -129,11 +123,6 @@ def steadied_mask(mask: Array, previous: Array) -> Array:
     of another shape does not count.
 
     The weight is MediaPipe's polynomial of the entropy (segmentation_smoothing_calculator.cc).
-
-    Examples:
-        >>> masks = np.float32([0.5, 1.0]), np.float32([1.0, 0.0])
-        >>> steadied_mask(*masks).round(2).tolist()
-        [0.85, 1.0]
     """
     if previous.shape != mask.shape:
         return mask
@@ -148,12 +137,7 @@ ENTROPY = (5.68842, -0.748699, -57.8051, 291.309, -624.717)
 
 
 def read_recrop(outputs: Sequence[Array]) -> Landmarks:
-    """The middle of a hand, and a point on the circle around it.
-
-    Examples:
-        >>> read_recrop([np.float32([[[[128, 128, 128, 200]]]])]).points.tolist()
-        [[128.0, 128.0, 0.0], [128.0, 200.0, 0.0]]
-    """
+    """The middle of a hand, and a point on the circle around it."""
     points = np.asarray(outputs[0], np.float64).reshape(2, 2)
     return Landmarks(np.column_stack([points, (0.0, 0.0)]))
 

@@ -57,14 +57,6 @@ class Identities:
         patience: Seconds after which a hidden object is forgotten.
         objects: The known objects.
         count: How many objects have been numbered.
-
-    Examples:
-        >>> state = Identities()
-        >>> for left in (0.1, 0.15, 0.2):
-        ...     moving = vision.Detection((left, 0.1, left + 0.2, 0.4), 0.9)
-        ...     numbers, state = state.with_detections([moving], seconds=1 / 30)
-        >>> numbers
-        [1]
     """
 
     overlap: float = 0.3

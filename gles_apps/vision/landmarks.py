@@ -39,11 +39,6 @@ class RegionRule:
         circle: Instead, use the box of the circle around `start` through the line's end
             (MediaPipe's AlignmentPointsRectsCalculator).
         square: Make the box square.
-
-    Examples:
-        >>> rule = RegionRule(start=0, ends=(1,), scale=2.0)
-        >>> rule.of_landmarks(np.array([[10.0, 10.0], [30.0, 10.0]]))
-        Region(center=(20.0, 10.0), width=40.0, height=40.0, rotation=...)
     """
 
     start: int
@@ -152,10 +147,6 @@ class LandmarkNetwork:
     Attributes:
         size: Height and width of the input.
         read: Makes `Landmarks`, in pixels of the input, from the outputs in their order.
-
-    Examples:
-        >>> transform = vision.HAND.transform(Region((320, 240), 200, 200))
-        >>> tensor = transform.apply(np.zeros((480, 640, 3), np.uint8), vision.HAND.size)
     """
 
     size: Size
@@ -186,10 +177,6 @@ class TrackedNetwork(LandmarkNetwork):
         keeps_tracks: A detection in the region of a tracked object is that object, and is ignored;
             otherwise it replaces the region.
         distinct: Selects the results that show different objects: their indices.
-
-    Examples:
-        >>> vision.HAND.size
-        (224, 224)
     """
 
     detected: RegionRule
@@ -228,12 +215,6 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
     """21 points from hand_landmark_full or _lite: `HAND_LANDMARKS`.
 
     MediaPipe assumes a mirrored picture; here, left and right are not swapped.
-
-    Examples:
-        >>> sizes = (63, 1, 1, 63)  # points, presence, handedness, points in meters
-        >>> hand = read_hand([np.full((1, n), 0.9, np.float32) for n in sizes])
-        >>> hand.points.shape, round(hand.right_hand, 2)
-        ((21, 3), 0.9)
     """
     points, presence, right, world = _flat(outputs, (63, 1, 1, 63), "a hand network")
     return Landmarks(
@@ -243,14 +224,7 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_pose(outputs: Sequence[Array]) -> Landmarks:
-    """`POSE_LANDMARKS` from pose_landmark_lite, _full or _heavy, refined by its heat maps.
-
-    Examples:
-        >>> shapes = (1, 195), (1, 1), (1, 256, 256, 1), (1, 64, 64, 39), (1, 117)
-        >>> pose = read_pose([np.zeros(shape, np.float32) for shape in shapes])
-        >>> pose.points.shape, pose.mask.shape
-        ((33, 3), (256, 256))
-    """
+    """`POSE_LANDMARKS` from pose_landmark_lite, _full or _heavy, refined by its heat maps."""
     side, cells, count = 256, 64, 39
     sizes = (5 * count, 1, side**2, cells**2 * count, 3 * count)
     points, presence, mask, heat, world = _flat(outputs, sizes, "a body network")
@@ -275,13 +249,6 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
         heat: [rows, columns, n] before the sigmoid.
         tensor: Height and width of the network's input.
         kernel: Rows and columns around a point.
-
-    Examples:
-        >>> heat = np.full((64, 64, 1), -9.0)
-        >>> heat[32, 33] = 9
-        >>> point = refine_by_heat(np.array([[130.0, 130.0]]), heat, (256, 256))
-        >>> point.round().tolist()
-        [[132.0, 128.0]]
     """
     scores, refined = sigmoid(heat), np.array(points, np.float64)
     cells = np.array(scores.shape[1::-1]) / tensor[::-1]  # in a pixel
@@ -304,12 +271,6 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 
     Lips and eyes of the attention network replace the mesh's. Its irises come last, with their
     eye's mean depth.
-
-    Examples:
-        >>> outputs = np.zeros((1, 1, 1, 1404), np.float32), np.full((1, 1, 1, 1), 4, np.float32)
-        >>> face = read_face(outputs)
-        >>> face.points.shape, round(face.presence, 3)
-        ((468, 3), 0.982)
     """
     if len(outputs) < 7:
         count = 478 if outputs and np.size(outputs[0]) == 1434 else 468
@@ -325,13 +286,7 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_eye(outputs: Sequence[Array]) -> Landmarks:
-    """76 points from iris_landmark: 71 around the eye, then five of the iris, its center first.
-
-    Examples:
-        >>> outputs = np.zeros((1, 213), np.float32), np.zeros((1, 15), np.float32)
-        >>> read_eye(outputs).points.shape
-        (76, 3)
-    """
+    """76 points from iris_landmark: 71 around the eye, then five of the iris, its center first."""
     contour, iris = _flat(outputs, (213, 15), "an eye network")
     return Landmarks(np.concatenate([contour, iris]).reshape(76, 3))
 
@@ -344,11 +299,6 @@ def with_irises(mesh: Array, right: Array, left: Array) -> Array:
         right: [76, 2 or more] of the person's right eye, in the same pixels; see `read_eye`.
         left: The same for the left eye, from a mirrored input. Its iris's left and right are
             swapped, to match face_landmark_with_attention.
-
-    Examples:
-        >>> mesh, eye = np.zeros((468, 3)), np.zeros((76, 3))
-        >>> with_irises(mesh, eye, eye).shape
-        (478, 3)
     """
     return _with_eyes(mesh, right, left[[*range(71), 71, 74, 73, 72, 75]])
 
@@ -440,11 +390,6 @@ def distinct_hands(hands: Sequence[Landmarks]) -> list[int]:
     Hands are the same if their boxes' intersection over union is above 0.2, and ten of their
     points are closer than 0.2 of the longest side of the triangle of wrist, index and little
     finger (MediaPipe's HandLandmarksDeduplicationCalculator).
-
-    Examples:
-        >>> points = np.random.default_rng(0).uniform(0, 100, (21, 3))
-        >>> distinct_hands([vision.Landmarks(points), vision.Landmarks(points)])
-        [0]
     """
     kept: list[int] = []
     for i, hand in enumerate(hands):

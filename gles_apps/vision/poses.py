@@ -96,11 +96,6 @@ def posenet_pose(heat: Array, offsets: Array, tensor: Size) -> Pose:
 
     Raises:
         ValueError: Shapes do not fit.
-
-    Examples:
-        >>> heat, offsets = np.zeros((1, 9, 9, 17)), np.zeros((1, 9, 9, 34))
-        >>> posenet_pose(heat, offsets, (257, 257)).score
-        0.5
     """
     maps = _Maps.of(heat, offsets, tensor)
     _, columns, count = maps.scores.shape
@@ -145,11 +140,6 @@ def posenet_poses(
 
     Raises:
         ValueError: Shapes do not fit.
-
-    Examples:
-        >>> heat, offsets, steps = (np.zeros((1, 9, 9, n)) - 9 for n in (17, 34, 32))
-        >>> posenet_poses(heat, offsets, steps, steps, (257, 257))
-        []
     """
     maps = _Maps.of(heat, offsets, tensor)
     edges = [np.asarray(array, np.float64) for array in (forward, backward)]

@@ -24,11 +24,6 @@ class Region:
         width: In pixels, before the rotation.
         height: In pixels, before the rotation.
         rotation: Degrees clockwise.
-
-    Examples:
-        >>> face = Region((320.0, 240.0), 100.0, 120.0, rotation=10.0)
-        >>> face.grown(1.5)
-        Region(center=(320.0, 240.0), width=180.0, height=180.0, rotation=10.0)
     """
 
     center: Point
@@ -74,10 +69,6 @@ def rotation_between(start: Point, end: Point, target: float = 0.0) -> float:
         start: A point (x, y) of the object, in pixels.
         end: Another point. If the object is upright, the line from `start` has the angle `target`.
         target: Degrees counterclockwise from the positive x axis; 90 is up.
-
-    Examples:
-        >>> rotation_between((0, 100), (100, 0), target=90)  # leans to the right
-        45.0
     """
     angle = math.degrees(math.atan2(-(end[1] - start[1]), end[0] - start[0]))
     return (target - angle + 180) % 360 - 180
@@ -134,10 +125,6 @@ def region_of_landmarks(
 
     Raises:
         ValueError: There are no landmarks, or numbers are not finite.
-
-    Examples:
-        >>> region_of_landmarks(np.array([[10.0, 20.0], [50.0, 40.0]]))
-        Region(center=(30.0, 30.0), width=40.0, height=20.0, rotation=...)
     """
     array = np.asarray(landmarks, np.float64)
     if array.ndim != 2 or not len(array) or array.shape[1] < 2 or not np.isfinite(array).all():
@@ -169,12 +156,6 @@ def landmarks_in_picture(
 
     Returns:
         Float64, in the same shape.
-
-    Examples:
-        >>> transform = gd.ImageTransform(roi=(100, 50, 200, 200))
-        >>> points = np.array([[96.0, 96.0]])
-        >>> landmarks_in_picture(points, transform, (480, 640), (192, 192)).tolist()
-        [[200.0, 150.0]]
     """
     matrix = transform.affine(picture, tensor)
     mapped = np.array(landmarks, np.float64)

@@ -26,13 +26,6 @@ class OneEuro:
         points: The latest filtered points; None before the first.
         seen: The latest unfiltered points.
         speed: Of each coordinate, in object sizes per second.
-
-    Examples:
-        >>> state = vision.OneEuro(min_cutoff=0.5)
-        >>> for x in (10.0, 12.0, 10.0):
-        ...     state = state.filtered(np.array([[x, 5.0]]), seconds=1 / 30)
-        >>> state.points.round(2).tolist()
-        [[10.17, 5.0]]
     """
 
     min_cutoff: float = 1.0

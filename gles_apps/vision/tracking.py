@@ -94,12 +94,6 @@ class Track:
         region: Where to look in this picture, or in the next one after `Tracker.with_landmarks`.
         smoothing: State of its filters; None: it is not filtered.
         landmarks: Filtered, in pixels of the picture; None before a network looked at the region.
-
-    Examples:
-        >>> palm = vision.Detection((0.4, 0.4, 0.6, 0.6), 0.9, key_points=((0.5, 0.5),) * 7)
-        >>> tracker = vision.Tracker(vision.HAND).with_detections([palm], (480, 640))
-        >>> tracker.objects[0].number
-        0
     """
 
     number: int

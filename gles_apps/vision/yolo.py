@@ -499,12 +499,6 @@ def oriented_overlaps(boxes: Array, others: Array) -> Array:
 
     Returns:
         [n, m]; 0 where a box has no area or is not finite.
-
-    Examples:
-        >>> box = np.array([[50.0, 50.0, 40.0, 20.0, 0.0]])
-        >>> turned = np.array([[50.0, 50.0, 20.0, 40.0, np.pi / 2]])  # the same rectangle
-        >>> oriented_overlaps(box, turned).round(2).tolist()
-        [[1.0]]
     """
     pair = [np.asarray(array, np.float64).reshape(-1, 5) for array in (boxes, others)]
     with np.errstate(all="ignore"):
