@@ -1,7 +1,7 @@
-"""Landmark networks of MediaPipe: hands, bodies, faces and eyes.
+"""Landmark networks of MediaPipe: hands, bodies and faces.
 
-Regions, outputs and their order follow MediaPipe's graphs: modules/hand_landmark,
-pose_landmark, face_landmark and iris_landmark.
+Regions, outputs and their order follow MediaPipe's graphs: modules/hand_landmark, pose_landmark
+and face_landmark.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RegionRule:
         points = np.asarray(landmarks, np.float64)[:, :2]
         boxed = points[list(self.box)] if self.box else points
         rotation = 0.0 if self.upright else self._rotation(points)
-        return self._grown(region_of_landmarks(boxed, rotation=rotation), points)
+        return self._grown(region_of_landmarks(boxed, rotation), points)
 
     def _rotation(self, points: Array) -> float:
         (x, y), (to_x, to_y) = points[self.start], points[list(self.ends)].mean(0)
@@ -152,18 +152,15 @@ class LandmarkNetwork:
     size: Size
     read: Callable[[Sequence[Array]], Landmarks]
 
-    def transform(self, region: Region, *, mirrored: bool = False) -> ImageTransform:
+    def transform(self, region: Region) -> ImageTransform:
         """The transform from a region of the picture to the network's input; colors of 0 to 1.
 
         Pixels outside the picture repeat its edge, as in MediaPipe's training data.
 
         Args:
             region: In pixels of the picture.
-            mirrored: Flip left and right.
         """
         matrix = region.transform.affine(self.size, self.size)
-        if mirrored:
-            matrix = matrix @ [[-1, 0, self.size[1]], [0, 1, 0], [0, 0, 1]]
         return ImageTransform(matrix=_rows(matrix), mean=0, std=255, border="replicate")
 
 
@@ -283,24 +280,6 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
     right, left, *irises = (array.reshape(-1, 2) for array in eyes)
     contours = (np.concatenate([right, irises[0]]), np.concatenate([left, irises[1]]))
     return Landmarks(_with_eyes(mesh, *contours), float(sigmoid(presence)[0]))
-
-
-def read_eye(outputs: Sequence[Array]) -> Landmarks:
-    """76 points from iris_landmark: 71 around the eye, then five of the iris, its center first."""
-    contour, iris = _flat(outputs, (213, 15), "an eye network")
-    return Landmarks(np.concatenate([contour, iris]).reshape(76, 3))
-
-
-def with_irises(mesh: Array, right: Array, left: Array) -> Array:
-    """A mesh of 478 points, with the eyes replaced and the irises appended.
-
-    Args:
-        mesh: [468, 3].
-        right: [76, 2 or more] of the person's right eye, in the same pixels; see `read_eye`.
-        left: The same for the left eye, from a mirrored input. Its iris's left and right are
-            swapped, to match face_landmark_with_attention.
-    """
-    return _with_eyes(mesh, right, left[[*range(71), 71, 74, 73, 72, 75]])
 
 
 @np.errstate(over="ignore", invalid="ignore")
@@ -435,12 +414,3 @@ FACE = TrackedNetwork(
     (192, 192), read_face, RegionRule(0, (1,)), RegionRule(33, (263,), upright=True)
 )
 """face_landmark and face_landmark_with_attention, after `FACE_DETECTOR`."""
-
-RIGHT_EYE_REGION = RegionRule(33, (133,), scale=2.3, box=(33, 133))
-"""The region of the person's right eye, from a face's landmarks."""
-
-LEFT_EYE_REGION = RegionRule(362, (263,), scale=2.3, box=(362, 263))
-"""The region of the person's left eye, for a `mirrored` transform."""
-
-EYE = LandmarkNetwork((64, 64), read_eye)
-"""iris_landmark, for a face's `RIGHT_EYE_REGION` and, mirrored, its `LEFT_EYE_REGION`."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gles_apps.vision.detection import Detection, Point, as_points
+from gles_apps.vision.detection import Detection, Point
 from gles_delegate import ImageTransform
 from gles_delegate.extension import Array, Size
 
@@ -106,21 +106,11 @@ def region_of_detection(
     return Region(center, (right - left) * width, (bottom - top) * height, rotation)
 
 
-def region_of_landmarks(
-    landmarks: Array,
-    *,
-    points: tuple[int, int] | None = None,
-    target: float = 0,
-    rotation: float = 0,
-) -> Region:
-    """The smallest region that holds landmarks, rotated by the angle of two of them.
-
-    It lets the next picture of a video do without a detector.
+def region_of_landmarks(landmarks: Array, rotation: float) -> Region:
+    """The smallest region of a rotation that holds landmarks.
 
     Args:
         landmarks: [n, 2 or more] in pixels of the picture.
-        points: Indices of the landmarks for `rotation_between`; None: `rotation` instead.
-        target: See `rotation_between`.
         rotation: Degrees clockwise.
 
     Raises:
@@ -129,13 +119,9 @@ def region_of_landmarks(
     array = np.asarray(landmarks, np.float64)
     if array.ndim != 2 or not len(array) or array.shape[1] < 2 or not np.isfinite(array).all():
         raise ValueError(f"expected finite landmarks [n, 2 or more], found {array.shape}")
-    pairs = array[:, :2]
-    if points is not None:
-        start, end = as_points(pairs[list(points)])
-        rotation = rotation_between(start, end, target)
     angle = math.radians(rotation)
     rotate = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    upright = pairs @ rotate
+    upright = array[:, :2] @ rotate
     low, high = upright.min(0), upright.max(0)
     width, height = (high - low).tolist()
     x, y = (rotate @ ((low + high) / 2)).tolist()

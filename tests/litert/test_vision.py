@@ -23,11 +23,7 @@ from gles_apps.vision.detection import (
     ssd_mobilenet_fpn,
 )
 from gles_apps.vision.landmarks import (
-    EYE,
-    LEFT_EYE_REGION,
-    RIGHT_EYE_REGION,
     LandmarkNetwork,
-    with_irises,
 )
 from gles_apps.vision.regions import Region, rotation_between
 from gles_apps.vision.skeletons import COCO_KEY_POINTS, POSE_LANDMARKS
@@ -197,30 +193,16 @@ def test_a_face_mesh_of_turned_heads(
     assert np.abs(eyes - EYES["right man"]).max() < 8
 
 
-def test_irises_of_two_networks(
+def test_irises_are_where_they_are(
     real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
-    """face_landmark_with_attention, and face_landmark with iris_landmark, agree on the eyes."""
     pixels = np.asarray(Image.open(real_picture("face.jpg")).convert("RGB"))
-    shown = pixels.shape[:2]
-    region = Region((302, 120), 160, 160)
-    transform = vision.FACE.transform(region)
+    transform = vision.FACE.transform(Region((302, 120), 160, 160))
     fed = transform.apply(pixels, vision.FACE.size)
-    faces = []
-    for name in ("face_landmark_with_attention", "face_landmark"):
-        with gles_interpreter(real_model(name)) as gpu:
-            actual = found_in(gpu, vision.FACE, fed)
-            assert actual.presence > 0.9
-            faces.append(actual.to_picture(transform, shown, vision.FACE.size).points)
-    attentive, mesh = faces
-    eyes = []
-    with gles_interpreter(real_model("iris_landmark")) as gpu:
-        for rule, mirrored in ((RIGHT_EYE_REGION, False), (LEFT_EYE_REGION, True)):
-            transform = EYE.transform(rule.of_landmarks(mesh), mirrored=mirrored)
-            actual = found_in(gpu, EYE, transform.apply(pixels, EYE.size))
-            eyes.append(actual.to_picture(transform, shown, EYE.size).points)
-    mesh = with_irises(mesh, *eyes)
-    assert mean_and_most(mesh[468:], attentive[468:])[1] < 2
+    with gles_interpreter(real_model("face_landmark_with_attention")) as gpu:
+        found = found_in(gpu, vision.FACE, fed)
+    assert found.presence > 0.9
+    mesh = found.to_picture(transform, pixels.shape[:2], vision.FACE.size).points
     assert np.abs(mesh[[468, 473], :2] - EYES["right man"]).max() < 6
 
 

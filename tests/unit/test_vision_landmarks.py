@@ -13,14 +13,10 @@ from gles_apps import vision
 from gles_apps.vision import landmarks as module
 from gles_apps.vision.detection import sigmoid
 from gles_apps.vision.landmarks import (
-    EYE,
-    RIGHT_EYE_REGION,
-    read_eye,
     read_face,
     read_hand,
     read_pose,
     refine_by_heat,
-    with_irises,
 )
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import LEFT_EYE, LIPS, RIGHT_EYE
@@ -82,7 +78,7 @@ def test_networks_of_landmarks_see_the_colors_of_the_edge_beyond_it() -> None:
     """At the border of a picture they see the edge's pixels repeated."""
     picture = RNG.integers(0, 256, (40, 60, 3), np.uint8)
     larger = np.pad(picture, ((50, 50), (50, 50), (0, 0)), "edge")
-    for network in (vision.HAND, vision.POSE, vision.FACE, EYE):
+    for network in (vision.HAND, vision.POSE, vision.FACE):
         seen, expected = (
             network.transform(Region((x, x + 5), 70, 70, 20)).apply(pixels, (16, 16))
             for pixels, x in ((picture, 10), (larger, 60))
@@ -99,19 +95,6 @@ def test_the_region_of_a_turned_face_holds_it() -> None:
     assert region.rotation == pytest.approx(90)
     assert (region.width, region.height) == pytest.approx((150, 150))
     assert region.center == pytest.approx((270, 200))
-    eye = RIGHT_EYE_REGION.of_landmarks(points)
-    assert eye.center == pytest.approx((300, 175))
-    assert eye.width == pytest.approx(2.3 * 50)
-
-
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_a_region_as_in_a_mirror(mirrored: bool) -> None:
-    region = Region((300, 200), 128, 128, 90)
-    transform = EYE.transform(region, mirrored=mirrored)
-    corner = np.array([[0.0, 0.0, 1.0]])
-    actual = vision.Landmarks(corner).to_picture(transform, PICTURE, EYE.size)
-    # The input's upper left corner lies at the right above; in a mirror, at the right below.
-    np.testing.assert_allclose(actual.points, [[364, 264 if mirrored else 136, 2]])
 
 
 def numbers(*sizes: int) -> list[Floats]:
@@ -189,19 +172,6 @@ def test_faces_with_attention() -> None:
     np.testing.assert_array_equal(face[1], mesh[1])
     contour = sorted({i for edge in LEFT_EYE for i in edge})
     np.testing.assert_allclose(face[473:, 2], mesh[contour, 2].mean())
-
-
-def test_eyes() -> None:
-    outputs = numbers(213, 15)
-    eye = read_eye(outputs)
-    np.testing.assert_array_equal(eye.points[[0, 71]], [outputs[0][0, :3], outputs[1][0, :3]])
-
-
-def test_irises_of_a_mirrored_eye() -> None:
-    mesh, right, left = RNG.uniform(0, 9, (468, 3)), *RNG.uniform(0, 9, (2, 76, 3))
-    face = with_irises(mesh, right, left)
-    np.testing.assert_array_equal(face[468:473, :2], right[71:, :2])
-    np.testing.assert_array_equal(face[[473, 476, 475, 474, 477], :2], left[71:, :2])
 
 
 def test_each_point_of_a_part_is_another_one() -> None:

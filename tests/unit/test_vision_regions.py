@@ -65,17 +65,16 @@ def test_landmarks_and_back() -> None:
     corners = np.array([[0, 0, 1.0], [60, 0, 2.0], [0, 40, 3.0], [60, 40, 4.0]])
     actual = landmarks_in_picture(corners, region.transform, PICTURE, (40, 60))
     np.testing.assert_allclose(actual[:, 2], 2 * corners[:, 2])
-    again = region_of_landmarks(actual, points=(0, 1))
-    assert again.rotation == pytest.approx(25)
+    again = region_of_landmarks(actual, 25)
     assert again.center == pytest.approx((300, 200))
     assert (again.width, again.height) == pytest.approx((120, 80))
-    assert region_of_landmarks(actual[:1]).width == 0
+    assert region_of_landmarks(actual[:1], 0).width == 0
 
 
 @pytest.mark.parametrize("landmarks", [np.zeros((0, 2)), [[1.0, math.nan]], [1.0, 2.0], [[1.0]]])
 def test_landmarks_that_cannot_be(landmarks: object) -> None:
     with pytest.raises(ValueError, match="expected finite landmarks"):
-        region_of_landmarks(np.array(landmarks))
+        region_of_landmarks(np.array(landmarks), 0)
 
 
 def test_what_stands_still_trembles_less() -> None:
