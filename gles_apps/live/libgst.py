@@ -7,6 +7,8 @@ those bindings cannot.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import CFUNCTYPE, POINTER, Structure, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import cache
 from typing import Any
@@ -189,27 +191,17 @@ class LibGst:
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"no prototype of {name} is declared")
 
-    def raising(self, action: str) -> Raising:
+    @contextmanager
+    def raising(self, action: str) -> Iterator[Any]:
         """Its ``with`` block passes a GError to a function, and raises it as an OSError."""
-        return Raising(self, action)
-
-
-class Raising:
-    """See `LibGst.raising`."""
-
-    def __init__(self, gst: LibGst, action: str) -> None:
-        self._gst = gst
-        self._action = action
-        self._error = POINTER(GError)()
-
-    def __enter__(self) -> Any:
-        return byref(self._error)
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if self._error:
-            message = self._error.contents.message.decode("utf-8", "replace")
-            self._gst.g_error_free(self._error)
-            raise OSError(f"{self._action}: {message}")
+        error = POINTER(GError)()
+        try:
+            yield byref(error)
+        finally:
+            if error:
+                message = error.contents.message.decode("utf-8", "replace")
+                self.g_error_free(error)
+                raise OSError(f"{action}: {message}")
 
 
 @cache
