@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -29,11 +30,6 @@ Self = TypeVar("Self", bound="Task[Any]")
 MOST_MS = 2**63 / 1000
 """The limit of timestamps: MediaPipe counts microseconds in 64 bits."""
 NOT_RUNNING = "Task runner is currently not running."
-MODES = {
-    VisionTaskRunningMode.IMAGE: "image",
-    VisionTaskRunningMode.VIDEO: "video",
-    VisionTaskRunningMode.LIVE_STREAM: "live stream",
-}
 
 
 class ImageTypeError(TypeError, AttributeError):
@@ -134,6 +130,17 @@ class Task(Closing, Generic[R]):
     @property
     def _is_closed(self) -> bool:
         return self._lease.is_closed
+
+    def _require(self, mode: Enum) -> None:
+        """Raise ValueError if the task is closed, or has another running mode."""
+        if self._is_closed:
+            raise ValueError(NOT_RUNNING)
+        found = self.options.running_mode
+        if found != mode:
+            wanted, other = (each.value.replace("_", " ").lower() for each in (mode, found))
+            raise ValueError(
+                f"Task is not initialized with the {wanted} mode. Current running mode:{other} mode"
+            )
 
     def _run(self, function: Callable[[], R]) -> R:
         if self._is_closed:
@@ -284,15 +291,6 @@ class VisionTask(Task[R]):
         """Answer a frame; return the call of the callback."""
         result = self._answer(image, timestamp_ms, options)
         return lambda: self.options.result_callback(result, image, timestamp_ms)
-
-    def _require(self, mode: VisionTaskRunningMode) -> None:
-        if self._is_closed:
-            raise ValueError(NOT_RUNNING)
-        if self.options.running_mode != mode:
-            raise ValueError(
-                f"Task is not initialized with the {MODES[mode]} mode. Current running mode:"
-                f"{MODES[self.options.running_mode]} mode"
-            )
 
     def _check(self, image: Image, options: ImageProcessingOptions | None) -> None:
         if not isinstance(image, Image):

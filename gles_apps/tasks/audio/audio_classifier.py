@@ -15,7 +15,7 @@ from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import AudioData, ClassificationResult
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.task import NOT_RUNNING, Task
+from gles_apps.tasks.task import Task
 from gles_delegate import ModelError
 from gles_delegate.extension import Array, on_error
 
@@ -173,19 +173,6 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         if rate == self._rate:
             return samples
         return np.stack([resampled(c, rate, self._rate) for c in samples.T], 1)
-
-    def _require(self, mode: AudioTaskRunningMode) -> None:
-        if self._is_closed:
-            raise ValueError(NOT_RUNNING)
-        names = {
-            AudioTaskRunningMode.AUDIO_CLIPS: "clips",
-            AudioTaskRunningMode.AUDIO_STREAM: "stream",
-        }
-        if self.options.running_mode != mode:
-            raise ValueError(
-                f"Task is not initialized with the audio {names[mode]} mode. Current running mode:"
-                f"audio {names[self.options.running_mode]} mode"
-            )
 
 
 REACH = 5.0
