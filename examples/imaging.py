@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_apps.vision.classes import class_names, dequantize
+from gles_apps.vision import dequantize
+from gles_apps.vision.classes import class_name
 from gles_delegate.errors import reason_of, sentence_of
 from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
@@ -129,7 +130,7 @@ def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
         lines = list(read_metadata(load_model(model)).outputs[0].labels)
     else:
         lines = read_labels(labels)
-    return class_names(lines, count)
+    return [class_name(lines, index) for index in range(count)]
 
 
 def read_labels(path: Path) -> list[str]:

@@ -14,7 +14,6 @@ from gles_apps.tasks.assets import MissingFileError
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.place import Place
-from gles_apps.vision.classes import dequantize
 from gles_delegate import (
     GpuDelegate,
     GpuDelegateOptions,
@@ -29,6 +28,7 @@ from gles_delegate.extension import (
     Closing,
     ModelFile,
     Size,
+    dequantize,
     litert_cpu,
     litert_errors,
     on_error,

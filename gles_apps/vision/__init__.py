@@ -4,7 +4,7 @@ Functions are pure, and state that changes from frame to frame is a frozen datac
 needs Pillow.
 """
 
-from gles_apps.vision.classes import dequantize, top_classes
+from gles_apps.vision.classes import top_classes
 from gles_apps.vision.detection import (
     FACE_DETECTOR,
     FACE_DETECTOR_FULL_RANGE,
@@ -23,6 +23,7 @@ from gles_apps.vision.regions import region_of_detection
 from gles_apps.vision.skeletons import COCO_EDGES, FACE_EDGES, HAND_EDGES, POSE_EDGES
 from gles_apps.vision.tracking import Smoothing, Tracker
 from gles_apps.vision.yolo import YOLO_KINDS, YoloDetector
+from gles_delegate.extension import dequantize
 
 __all__ = [
     "COCO_EDGES",

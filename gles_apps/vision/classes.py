@@ -1,4 +1,4 @@
-"""Dequantized outputs, and classes by name and score."""
+"""Classes by name and score."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gles_delegate.extension import Array, dequantize
+from gles_delegate.extension import Array
 
 TASKS = ("classify", "detect", "pose", "repaint", "segment")
 """Tasks of single networks that see pictures; "repaint": the network makes another picture."""
@@ -21,11 +21,6 @@ def require_labels(labels: Sequence[str], classes: int) -> None:
 def class_name(labels: Sequence[str], index: int) -> str:
     """The label of a class, or its number if there are too few labels."""
     return labels[index] if index < len(labels) else f"class {index}"
-
-
-def class_names(labels: Sequence[str], count: int) -> list[str]:
-    """`class_name` of the first `count` classes."""
-    return [class_name(labels, index) for index in range(count)]
 
 
 def top_indices(scores: Array, count: int | None) -> Array:
@@ -58,14 +53,3 @@ def top_classes(scores: Array, labels: Sequence[str], count: int = 5) -> list[tu
         )
     flat = array.reshape(-1)
     return [(labels[i], float(flat[i])) for i in top_indices(flat, count).tolist()]
-
-
-__all__ = [
-    "TASKS",
-    "class_name",
-    "class_names",
-    "dequantize",
-    "require_labels",
-    "top_classes",
-    "top_indices",
-]

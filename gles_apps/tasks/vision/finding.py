@@ -217,16 +217,3 @@ def _probabilities(landmarks: Landmarks) -> list[tuple[float | None, float | Non
         [None] * count if in_view is None else in_view.tolist(),
     )
     return list(zip(*pairs, strict=True))
-
-
-__all__ = [
-    "Finder",
-    "Follower",
-    "Landmarker",
-    "Reader",
-    "VisionTask",
-    "has_outputs",
-    "in_meters",
-    "normalization",
-    "normalized",
-]
