@@ -354,7 +354,7 @@ class _Loop:
             if before is not None:
                 with self._app.timings.measure("wait"):
                     canvas = self._waited_for(before[1])
-                self._note(canvas)
+                self._app.findings.add(canvas.counts)
                 yield before[0], canvas
                 _give_back(before[0])
             before = under_way
@@ -368,7 +368,7 @@ class _Loop:
                 under_way = (frame, self._networks.see(self._seer, frame))
             if canvas is None or under_way[1].done():
                 canvas = self._waited_for(under_way[1])
-                self._note(canvas)
+                self._app.findings.add(canvas.counts)
                 seen, under_way = under_way[0], (frame, self._networks.see(self._seer, frame))
                 if seen is not frame:
                     _give_back(seen)
@@ -383,9 +383,6 @@ class _Loop:
             due = self._last + 1 / rate
             time.sleep(max(due - time.perf_counter(), 0))
             self._last = max(due, time.perf_counter() - 1 / rate)
-
-    def _note(self, canvas: Canvas) -> None:
-        self._app.findings.add(canvas.counts)
 
     def _show(self, frame: Frame, canvas: Canvas) -> bool:
         """Draw a frame, write it and show it; whether to continue."""

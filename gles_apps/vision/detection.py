@@ -384,9 +384,9 @@ def as_points(pairs: Array) -> tuple[Point, ...]:
     return tuple((x, y) for x, y in pairs.tolist())
 
 
-def sigmoid(x: Array, clip: float = 100.0) -> Array:
-    """1 / (1 + exp(-x)), with x clipped to -clip .. clip, as MediaPipe's score_clipping_thresh."""
-    return np.asarray(1 / (1 + np.exp(-np.clip(np.asarray(x, np.float64), -clip, clip))))
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)), with x clipped to -100 to 100, as MediaPipe's score_clipping_thresh."""
+    return np.asarray(1 / (1 + np.exp(-np.clip(np.asarray(x, np.float64), -100, 100))))
 
 
 def decode_boxes(

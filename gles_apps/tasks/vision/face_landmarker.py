@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,11 +19,9 @@ from gles_apps.tasks.components.containers import (
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_apps.tasks.vision.connections import (
-    FaceLandmarksConnections as FaceLandmarksConnections,
-)
+from gles_apps.tasks.vision.connections import FaceLandmarksConnections as FaceLandmarksConnections
 from gles_apps.tasks.vision.drawing_utils import draw_points, draw_ring
-from gles_apps.tasks.vision.finding import Landmarker, Reader, has_outputs, normalized
+from gles_apps.tasks.vision.finding import Landmarker, Reader, has_outputs, normalized, reader_of
 from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.geometry import FaceModel, face_pose
@@ -255,12 +253,8 @@ class Expressions:
 
 def face_reader(network: PictureNetwork) -> Reader:
     """Raises ModelError if the network is none of a face's points."""
-    if not has_outputs(network, *FACE_OUTPUTS):
-        raise ModelError(
-            f"expected {network.name} to be a network of 468 or 478 points of a face, found "
-            f"outputs {network.shapes}"
-        )
-    return Reader(network, FACE, _face_depth)
+    face = reader_of(network, FACE, "468 or 478 points of a face", *FACE_OUTPUTS)
+    return replace(face, depth=_face_depth)
 
 
 def _face_depth(region: Region, picture: Size) -> float:

@@ -122,6 +122,17 @@ class Reader:
         return found
 
 
+def reader_of(
+    network: PictureNetwork, kind: LandmarkNetwork, points: str, *outputs: Sequence[int]
+) -> Reader:
+    """Raises ModelError unless the network has one of the choices of outputs."""
+    if not has_outputs(network, *outputs):
+        raise ModelError(
+            f"expected {network.name} to be a network of {points}, found outputs {network.shapes}"
+        )
+    return Reader(network, kind)
+
+
 class Follower(VisionTask[R]):
     """Base of tasks that find objects, and follow them by their landmarks in streams."""
 

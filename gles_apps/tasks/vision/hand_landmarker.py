@@ -18,18 +18,16 @@ from gles_apps.tasks.components.containers import (
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_apps.tasks.vision.connections import (
-    HandLandmarksConnections as HandLandmarksConnections,
-)
+from gles_apps.tasks.vision.connections import HandLandmarksConnections as HandLandmarksConnections
 from gles_apps.tasks.vision.drawing_utils import draw_points
 from gles_apps.tasks.vision.face_landmarker import at_least_one
 from gles_apps.tasks.vision.finding import (
     Follower,
     Landmarker,
     Reader,
-    has_outputs,
     in_meters,
     normalized,
+    reader_of,
 )
 from gles_apps.vision.detection import PALM_DETECTOR
 from gles_apps.vision.drawing import Drawing
@@ -37,7 +35,6 @@ from gles_apps.vision.landmarks import HAND
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import HAND_EDGES
 from gles_apps.vision.tracking import Tracker
-from gles_delegate import ModelError
 from gles_delegate.extension import Size, on_error
 
 R = TypeVar("R")
@@ -183,12 +180,7 @@ class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmark
 
 def hand_reader(network: PictureNetwork) -> Reader:
     """Raises ModelError if the network is none of a hand's points."""
-    if not has_outputs(network, (63, 1, 1, 63)):
-        raise ModelError(
-            f"expected {network.name} to be a network of 21 points of a hand, found outputs "
-            f"{network.shapes}"
-        )
-    return Reader(network, HAND)
+    return reader_of(network, HAND, "21 points of a hand", (63, 1, 1, 63))
 
 
 def _side(right: float) -> Category:

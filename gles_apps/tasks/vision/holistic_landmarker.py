@@ -19,37 +19,16 @@ from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.drawing_utils import draw_points, positions
 from gles_apps.tasks.vision.face_landmarker import FACE_DETECTORS, Expressions, face_reader
-from gles_apps.tasks.vision.finding import (
-    Landmarker,
-    Reader,
-    has_outputs,
-    in_meters,
-    normalized,
-)
+from gles_apps.tasks.vision.finding import Landmarker, Reader, in_meters, normalized, reader_of
 from gles_apps.tasks.vision.hand_landmarker import COLORS, hand_reader
 from gles_apps.tasks.vision.pose_landmarker import POSE_DETECTORS, body_mask, body_reader
+from gles_apps.vision import holistic
 from gles_apps.vision.drawing import Drawing, color_of
-from gles_apps.vision.holistic import (
-    BODY_SMOOTHING,
-    DETECTED_FACE_REGION,
-    FACE_DETECTOR_REGION,
-    FACE_LIMITS,
-    FACE_REGION,
-    HAND_LIMITS,
-    LEFT_PALM,
-    RECROP,
-    RECROP_REGION,
-    RIGHT_PALM,
-    RegionLimits,
-    at_wrist,
-    palm_region,
-    steadied_mask,
-)
 from gles_apps.vision.landmarks import HAND, POSE, Landmarks, RegionRule
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import FACE_EDGES, HAND_EDGES, POSE_EDGES
 from gles_apps.vision.tracking import Tracker, is_usable
-from gles_delegate import ImageTransform, ModelError
+from gles_delegate import ImageTransform
 from gles_delegate.extension import Array, Size, on_error
 
 REFINEMENT = "hand_roi_refinement.tflite"
@@ -158,7 +137,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
 
     _options_type = HolisticLandmarkerOptions
 
-    smoothing = BODY_SMOOTHING
+    smoothing = holistic.BODY_SMOOTHING
 
     def __init__(self, options: HolisticLandmarkerOptions) -> None:
         super().__init__(options)
@@ -186,12 +165,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
                 shapes = self._network("face_blendshapes.tflite")
                 self._expressions = Expressions(shapes, self._face)
             refinement = self._network(REFINEMENT)
-            if not has_outputs(refinement, (4,)):
-                raise ModelError(
-                    f"expected {REFINEMENT} to be a network of two points of a hand, found outputs "
-                    f"{refinement.shapes}"
-                )
-            self._recrop = Reader(refinement, RECROP)
+            self._recrop = reader_of(refinement, holistic.RECROP, "two points of a hand", (4,))
             self._hand = hand_reader(self._network("hand_landmarks_detector.tflite"))
 
     def _process(
@@ -202,8 +176,8 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         if seen:
             body, transform = seen[0]
             face = self._face_of(image, body)
-            left = self._hand_of(image, body, "left", LEFT_PALM)
-            right = self._hand_of(image, body, "right", RIGHT_PALM)
+            left = self._hand_of(image, body, "left", holistic.LEFT_PALM)
+            right = self._hand_of(image, body, "right", holistic.RIGHT_PALM)
             mask = self._mask_of(image, body, transform)
         if self.is_stream:
             self._previous = {"face": face, "left": left, "right": right}
@@ -222,7 +196,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
 
     def _face_of(self, image: Image, body: Landmarks) -> Landmarks | None:
         """The face of a body."""
-        around = FACE_DETECTOR_REGION.of_landmarks(body.points[:11])
+        around = holistic.FACE_DETECTOR_REGION.of_landmarks(body.points[:11])
         if not is_usable(around):
             return None
         detections = self._detections(self._faces, image, around)
@@ -230,24 +204,28 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
             return None
         height, width = image.size
         points = np.array(detections[0].key_points) * (width, height)
-        found = DETECTED_FACE_REGION.of_landmarks(points)
+        found = holistic.DETECTED_FACE_REGION.of_landmarks(points)
         confidence = self.options.min_face_landmarks_confidence
-        return self._part(image, "face", self._face, found, FACE_REGION, FACE_LIMITS, confidence)
+        return self._part(
+            image, "face", self._face, found, holistic.FACE_REGION, holistic.FACE_LIMITS, confidence
+        )
 
     def _hand_of(
         self, image: Image, body: Landmarks, side: str, palm: tuple[int, int, int]
     ) -> Landmarks | None:
         """A hand of a body, with its points in meters at the body's wrist."""
-        coarse = palm_region(body, palm)
+        coarse = holistic.palm_region(body, palm)
         if coarse is None or not is_usable(coarse):
             return None
         middle, _ = self._look(self._recrop, image, coarse)
         if not middle.is_finite:
             return None
-        found = RECROP_REGION.of_landmarks(middle.points)
+        found = holistic.RECROP_REGION.of_landmarks(middle.points)
         confidence = self.options.min_hand_landmarks_confidence
-        hand = self._part(image, side, self._hand, found, HAND.tracked, HAND_LIMITS, confidence)
-        return hand and replace(hand, world=at_wrist(hand, body, palm))
+        hand = self._part(
+            image, side, self._hand, found, HAND.tracked, holistic.HAND_LIMITS, confidence
+        )
+        return hand and replace(hand, world=holistic.at_wrist(hand, body, palm))
 
     def _mask_of(self, image: Image, body: Landmarks, transform: ImageTransform) -> Array | None:
         """The mask of a body, if it is wanted."""
@@ -256,7 +234,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         mask = body_mask(body, transform, image)
         if mask is None or self._previous_mask is None:
             return mask
-        return steadied_mask(mask, self._previous_mask)
+        return holistic.steadied_mask(mask, self._previous_mask)
 
     def _part(
         self,
@@ -265,7 +243,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         reader: Reader,
         found: Region,
         rule: RegionRule,
-        limits: RegionLimits,
+        limits: holistic.RegionLimits,
         confidence: float,
     ) -> Landmarks | None:
         """The points of a face or a hand; None: it is not there.

@@ -16,25 +16,17 @@ from gles_apps.tasks.components.containers import (
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_apps.tasks.vision.connections import (
-    PoseLandmarksConnections as PoseLandmarksConnections,
-)
+from gles_apps.tasks.vision.connections import PoseLandmarksConnections as PoseLandmarksConnections
 from gles_apps.tasks.vision.drawing_utils import positions
 from gles_apps.tasks.vision.face_landmarker import at_least_one
-from gles_apps.tasks.vision.finding import (
-    Landmarker,
-    Reader,
-    has_outputs,
-    in_meters,
-    normalized,
-)
+from gles_apps.tasks.vision.finding import Landmarker, Reader, in_meters, normalized, reader_of
 from gles_apps.vision.detection import POSE_DETECTOR, POSE_DETECTOR_128
 from gles_apps.vision.drawing import Drawing, color_of
 from gles_apps.vision.landmarks import POSE, Landmarks, mask_in_picture
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import POSE_EDGES
 from gles_apps.vision.tracking import Tracker
-from gles_delegate import ImageTransform, ModelError
+from gles_delegate import ImageTransform
 from gles_delegate.extension import Array, Size, on_error
 
 OUTPUTS = (195, 1, 256 * 256, 64 * 64 * 39, 117)
@@ -176,12 +168,7 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
 
 def body_reader(network: PictureNetwork) -> Reader:
     """Raises ModelError if the network is none of a body's points."""
-    if not has_outputs(network, OUTPUTS):
-        raise ModelError(
-            f"expected {network.name} to be a network of 33 points of a body, found outputs "
-            f"{network.shapes}"
-        )
-    return Reader(network, POSE)
+    return reader_of(network, POSE, "33 points of a body", OUTPUTS)
 
 
 def body_mask(body: Landmarks, transform: ImageTransform, image: Image) -> Array | None:
