@@ -10,23 +10,8 @@ with needs("gles_apps.live", "apps", "av", "PIL", "rich"):
     from gles_apps.live.gstreamer import GStreamer, GStreamerSink
     from gles_apps.live.layers import Layer
     from gles_apps.live.show import ShowOptions, show
-    from gles_apps.live.sources import (
-        Camera,
-        GpuSource,
-        Picture,
-        Source,
-        Video,
-        open_source,
-    )
-    from gles_apps.live.tasks import (
-        classify,
-        detect,
-        landmarks,
-        pose,
-        repaint,
-        seer_for,
-        segment,
-    )
+    from gles_apps.live.sources import Camera, GpuSource, Picture, Source, Video, open_source
+    from gles_apps.live.tasks import classify, detect, landmarks, pose, repaint, seer_for, segment
 
 __all__ = [
     "App",

@@ -12,13 +12,7 @@ import numpy as np
 from gles_apps import tasks
 from gles_apps.tasks.image import VideoColors
 from gles_delegate import Fence, ImageTransform
-from gles_delegate.extension import (
-    Array,
-    Closing,
-    Size,
-    current_functions,
-    read_texture,
-)
+from gles_delegate.extension import Array, Closing, Size, current_functions, read_texture
 
 
 class Submitted(Protocol):

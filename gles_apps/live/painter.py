@@ -12,15 +12,7 @@ from PIL import Image
 
 from gles_apps.live.frames import GpuFrame
 from gles_apps.live.layers import Layer
-from gles_apps.vision.drawing import (
-    Drawing,
-    Glyph,
-    Overlay,
-    Rectangle,
-    Strokes,
-    Text,
-    place_glyphs,
-)
+from gles_apps.vision.drawing import Drawing, Glyph, Overlay, Rectangle, Strokes, Text, place_glyphs
 from gles_delegate import WrongContextError
 from gles_delegate.extension import (
     LUMA,

@@ -14,14 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from gles_apps.vision.detection import (
-    ROUNDING,
-    Box,
-    Detection,
-    as_points,
-    box_groups,
-    sigmoid,
-)
+from gles_apps.vision.detection import ROUNDING, Box, Detection, as_points, box_groups, sigmoid
 from gles_delegate import ImageTransform, TensorMetadata
 from gles_delegate.extension import Array, Size
 

@@ -10,10 +10,7 @@ from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
 from gles_apps.tasks.vision.gesture_recognizer import GestureRecognizer, GestureRecognizerOptions
 from gles_apps.tasks.vision.hand_landmarker import HandLandmarker, HandLandmarkerOptions
-from gles_apps.tasks.vision.holistic_landmarker import (
-    HolisticLandmarker,
-    HolisticLandmarkerOptions,
-)
+from gles_apps.tasks.vision.holistic_landmarker import HolisticLandmarker, HolisticLandmarkerOptions
 from gles_apps.tasks.vision.pose_landmarker import PoseLandmarker, PoseLandmarkerOptions
 
 LANDMARKERS: dict[str, tuple[Any, Any, int | None]] = {

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gles_apps.tasks.vision.connections import (
-    FaceLandmarksConnections,
-    HandLandmarksConnections,
-)
+from gles_apps.tasks.vision.connections import FaceLandmarksConnections, HandLandmarksConnections
 from gles_apps.tasks.vision.drawing_utils import Connection, DrawingSpec
 
 Lines = Mapping[tuple[int, int], DrawingSpec]

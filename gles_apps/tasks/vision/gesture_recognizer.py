@@ -9,13 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gles_apps.tasks.classes import Classifier
-from gles_apps.tasks.components.containers import (
-    Category,
-    Drawn,
-    Landmark,
-    NormalizedLandmark,
-    Row,
-)
+from gles_apps.tasks.components.containers import Category, Drawn, Landmark, NormalizedLandmark, Row
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork

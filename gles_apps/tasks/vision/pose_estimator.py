@@ -13,13 +13,7 @@ from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.drawing import Drawing, color_of
-from gles_apps.vision.poses import (
-    MOVENET_INPUT,
-    POSENET_INPUT,
-    Pose,
-    posenet_poses,
-    read_movenet,
-)
+from gles_apps.vision.poses import MOVENET_INPUT, POSENET_INPUT, Pose, posenet_poses, read_movenet
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import COCO_EDGES
 from gles_delegate import ModelError
