@@ -73,10 +73,6 @@ class Timings:
     def __str__(self) -> str:
         return ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.milliseconds.items())
 
-    def clear(self) -> None:
-        self.milliseconds.clear()
-        self._first.clear()
-
 
 class Findings:
     """Counts of detected objects by kind; ``str`` gives a line for each kind.
@@ -118,10 +114,6 @@ class Frame:
         texture: The same pixels on the GPU, or a frame that a source lends.
         seconds: The presentation time since the first frame of a file or a pipeline; time since the
             app started for cameras.
-
-    Attributes:
-        texture: See the argument.
-        seconds: See the argument.
 
     Examples:
         >>> def see(frame, canvas):
@@ -262,11 +254,7 @@ class App:
 
 
 class FrameTask(Generic[R]):
-    """A task on the frames of an app.
-
-    Attributes:
-        task: The task.
-    """
+    """A task on the frames of an app."""
 
     def __init__(self, app: App, task: VisionTask[R], name: str) -> None:
         self.task = task

@@ -38,7 +38,6 @@ from gles_delegate.extension import (
     textures_restored,
     yuv_to_rgb,
 )
-from gles_delegate.extension import read_texture as pixels_of
 
 ATLAS = 1024
 """Width and height of the glyph texture."""
@@ -334,8 +333,3 @@ def write_texture(texture: PixelTexture, pixels: Pixels) -> None:
     gl.forget_app_errors()
     with textures_restored(gl):
         texture.write(pixels)
-
-
-def read_texture(texture: Texture) -> Array:
-    """The pixels of an RGBA8 texture, uint8 [height, width, 4], in the current context."""
-    return pixels_of(current_functions(), texture)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -40,7 +39,6 @@ from gles_delegate.extension import (
 if TYPE_CHECKING:
     from gles_apps.live.glfw_window import GlfwWindow
 
-logger = logging.getLogger("gles_delegate")
 T = TypeVar("T")
 
 Seer: TypeAlias = Callable[[Frame, Canvas], None]

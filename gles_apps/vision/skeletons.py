@@ -91,4 +91,3 @@ RIGHT_IRIS = _chains((469, 470, 471, 472, 469))
 """Five of the 478 points of a mesh with irises; 468 is the center."""
 LEFT_IRIS = _chains((474, 475, 476, 477, 474))
 """Likewise; 473 is the center."""
-IRIS_EDGES = RIGHT_IRIS + LEFT_IRIS

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_apps.live.painter import new_texture, read_texture
+from gles_apps.live.painter import new_texture
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import attributes, libegl
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_egl import OPENGL_API
 from tests.support.app import App
+from tests.support.live import read_texture
 from tests.support.small import allocated, check
 from tests.support.state import State
 

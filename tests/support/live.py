@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from gles_apps.live import App, Frame
 from gles_apps.live.painter import new_texture
-from gles_delegate import EglContext
+from gles_delegate import EglContext, extension
+from gles_delegate.extension import Texture, current_functions
 from tests.support.tflite_builder import ModelBuilder
 
 COLORS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
@@ -32,6 +33,12 @@ def frame_of(app: App, pixels: NDArray[np.uint8]) -> Frame:
     height, width, depth = pixels.shape
     rgba = np.dstack([pixels, np.full((height, width, 4 - depth), 255, np.uint8)])
     return Frame(rgba, new_texture(rgba), 0.0)
+
+
+def read_texture(texture: Texture) -> NDArray[np.uint8]:
+    """The pixels of an RGBA8 texture, uint8 [height, width, 4], in the current context."""
+    pixels: NDArray[np.uint8] = extension.read_texture(current_functions(), texture)
+    return pixels
 
 
 def one_color(color: tuple[int, int, int], height: int, width: int) -> NDArray[np.uint8]:

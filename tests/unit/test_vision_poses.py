@@ -18,9 +18,10 @@ from gles_apps.vision.skeletons import (
     FACE_EDGES,
     HAND_EDGES,
     HAND_LANDMARKS,
-    IRIS_EDGES,
+    LEFT_IRIS,
     POSE_EDGES,
     POSE_LANDMARKS,
+    RIGHT_IRIS,
 )
 from gles_delegate import ImageTransform
 
@@ -224,4 +225,4 @@ def test_left_and_right_mirror_each_other(edges: skeletons.Edges, names: tuple[s
 def test_face_contours() -> None:
     assert len(FACE_EDGES) == 40 + 2 * 16 + 2 * 8 + 36
     assert {i for edge in FACE_EDGES for i in edge} <= set(range(468))
-    assert {i for edge in IRIS_EDGES for i in edge} == set(range(469, 478)) - {473}
+    assert {i for edge in RIGHT_IRIS + LEFT_IRIS for i in edge} == set(range(469, 478)) - {473}

@@ -246,16 +246,10 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         limits: holistic.RegionLimits,
         confidence: float,
     ) -> Landmarks | None:
-        """The points of a face or a hand; None: it is not there.
+        """The points of a face or a hand whose presence is high enough, if any.
 
-        Args:
-            image: The picture.
-            name: Of the part.
-            reader: Its network.
-            found: Its region in this picture.
-            rule: Gives its region by the points in the picture before.
-            limits: Which of the two to use.
-            confidence: Minimum presence.
+        `found` is its region in this picture, and `rule` gives it by the points in the picture
+        before; `limits` decides which of the two is used.
         """
         previous = self._previous.get(name)
         if previous is not None:

@@ -19,7 +19,6 @@ from gles_apps.vision.detectors import find_detector, preprocessing, read_detect
 from gles_apps.vision.identities import Identities
 from gles_apps.vision.regions import Region
 from gles_apps.vision.yolo import YoloDetector
-from gles_delegate import TensorMetadata
 from gles_delegate.extension import ScoreCalibration, on_error
 
 ObjectDetectorResult = DetectionResult
@@ -84,7 +83,9 @@ class ObjectDetector(Detects[DetectionResult]):
 
     def _prepare(self, options: ObjectDetectorOptions, network: PictureNetwork) -> None:
         """Decide how to read the network."""
-        outputs = self._described(network.metadata.outputs)
+        outputs = network.metadata.outputs
+        if options.labels is not None:
+            outputs = tuple(replace(each, labels=tuple(options.labels)) for each in outputs)
         self._labels = next((each.labels for each in outputs if each.labels), ())
         self._choice = Choice(options, self._labels)
         shape = network.inputs[network.picture]["shape"].tolist()
@@ -100,13 +101,6 @@ class ObjectDetector(Detects[DetectionResult]):
             self._calibration = next((o.calibration for o in outputs if o.calibration), None)
         self._like = network.transform if like is None else network.normalized(like)
         self._preset = self._limited(preset)
-
-    def _described(self, outputs: Sequence[TensorMetadata]) -> tuple[TensorMetadata, ...]:
-        """Outputs with the class names of the options."""
-        labels = self.options.labels
-        if labels is None:
-            return tuple(outputs)
-        return tuple(replace(each, labels=tuple(labels)) for each in outputs)
 
     def _limited(self, preset: Detector | YoloDetector | None) -> Detector | YoloDetector | None:
         """A preset with the threshold and the classes of the options."""
