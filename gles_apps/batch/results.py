@@ -369,16 +369,14 @@ def flat(row: Row) -> list[dict[str, Any]]:
 
 def _write_results_csv(path: Path, fields: Sequence[str], lines: Iterator[dict[str, Any]]) -> None:
     """Lists of points are JSON."""
+    names = ["path", "error", *fields, "picture"]
     with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["path", "error", *fields, "picture"])
+        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
         for cells in lines:
-            values = [cells.get(name) for name in fields]
-            texts = [
-                json.dumps(value) if isinstance(value, list) else "" if value is None else value
-                for value in values
-            ]
-            writer.writerow([cells["path"], cells["error"] or "", *texts, cells["picture"]])
+            writer.writerow(
+                {n: json.dumps(v) if isinstance(v, list) else v for n, v in cells.items()}
+            )
 
 
 def _write_results_parquet(

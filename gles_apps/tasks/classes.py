@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from gles_apps.tasks.components.containers import Category, Classifications
-from gles_apps.vision.classes import require_labels
+from gles_apps.vision.classes import require_labels, top_indices
 from gles_delegate import ModelError, TensorMetadata
 from gles_delegate.extension import Array, ScoreCalibration
 
@@ -109,7 +109,7 @@ class Classifier:
                 scores = softmax(scores)
             least = choice.threshold
             least = metadata.threshold if least is None else least
-            ranked = [j for j in np.argsort(-scores, kind="stable").tolist() if j in choice]
+            ranked = [j for j in top_indices(scores, None).tolist() if j in choice]
             categories = [
                 Category(j, float(scores[j]), None, (metadata.labels or {j: None})[j])
                 for j in ranked

@@ -71,11 +71,10 @@ class ImageEmbedder(Embeds[EmbeddingResult]):
     def __init__(self, options: ImageEmbedderOptions) -> None:
         super().__init__(options)
         with on_error(self.close):
-            self._embedder = self._network()
-            self._embedder.require_normalization()
+            self._network().require_normalization()
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> EmbeddingResult:
-        network = self._embedder
+        network = self.network
         outputs = network(image, self._sampling(region, network.transform, "stretch"))
         names = [metadata.name or None for metadata in network.metadata.outputs]
         return EmbeddingResult(

@@ -148,8 +148,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
                     "At least one of `output_confidence_masks` and `output_category_mask` must be "
                     "set."
                 )
-            self._segmenter = self._network()
-            self._prepare(options, self._segmenter)
+            self._prepare(options, self._network())
 
     def _prepare(self, options: ImageSegmenterOptions, network: PictureNetwork) -> None:
         """Decide how to read the network."""
@@ -186,7 +185,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         require_colors(shape[-1], output)
         self._texture = self._place.new_texture((*shape[1:3], 4))
         self._lease.own(self._texture.release)
-        self._segmenter.write_to(len(self._segmenter.outputs) - 1, self._texture, output)
+        self.network.write_to(len(self.network.outputs) - 1, self._texture, output)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -194,7 +193,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         transform = self._sampling(region, self._like, "stretch")
         if not self._opencv:
             transform = replace(transform, opencv=False, antialias=True)
-        *_, scores = self._segmenter(image, transform, self._wants_masks)
+        *_, scores = self.network(image, transform, self._wants_masks)
         confidence = category = None
         if self.options.output_confidence_masks and not self._are_numbers:
             active = activated(scores[0], self._activation)

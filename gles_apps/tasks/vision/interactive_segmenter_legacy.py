@@ -87,7 +87,7 @@ class InteractiveSegmenterLegacy(Segmenter):
                 output_category_mask=options.output_category_mask,
             )
         )
-        network = self._segmenter
+        network = self.network
         if network.transform.channels != "rgba":
             self.close()
             raise ModelError(

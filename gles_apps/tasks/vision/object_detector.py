@@ -78,8 +78,7 @@ class ObjectDetector(Detects[DetectionResult]):
         self._identities = Identities()
         self._latest: int | None = None
         with on_error(self.close):
-            self._detector = self._network()
-            self._prepare(options, self._detector)
+            self._prepare(options, self._network())
 
     def _prepare(self, options: ObjectDetectorOptions, network: PictureNetwork) -> None:
         """Decide how to read the network."""
@@ -107,12 +106,12 @@ class ObjectDetector(Detects[DetectionResult]):
         if preset is not None and (self._threshold or preprocessing(preset) is None):
             preset = replace(preset, threshold=self._threshold)
         if isinstance(preset, Detector):
-            most = max(shape[-1] for shape in self._detector.shapes)
+            most = max(shape[-1] for shape in self.network.shapes)
             preset = replace(preset, classes=tuple(i for i in range(most) if i in self._choice))
         return preset
 
     def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
-        network = self._detector
+        network = self.network
         transform = self._sampling(region, self._like, self._like.fit)
         if isinstance(self._preset, YoloDetector):
             transform = replace(transform, opencv=False)

@@ -89,14 +89,14 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
     def __init__(self, options: PoseEstimatorOptions) -> None:
         super().__init__(options)
         with on_error(self.close):
-            network = self._estimator = self._network()
+            network = self._network()
             self._maps = _posenet_maps(network)
             self._like = network.normalized(POSENET_INPUT if self._maps else MOVENET_INPUT)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> PoseEstimatorResult:
-        network, least = self._estimator, self.options.score_threshold
+        network, least = self.network, self.options.score_threshold
         transform = self._sampling(region, self._like, "letterbox")
         people = [
             person.to_picture(transform, image.size, network.size)
@@ -109,7 +109,7 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
         if not self._maps:
             return read_movenet(outputs[0])
         heat, offset, forward, backward = (outputs[position] for position in self._maps)
-        size = self._estimator.size
+        size = self.network.size
         return posenet_poses(heat, offset, forward, backward, size, threshold=least)
 
 
