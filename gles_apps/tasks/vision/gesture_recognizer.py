@@ -14,9 +14,14 @@ from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
-from gles_apps.tasks.vision.hand_landmarker import HandFollower, HandLandmarkerResult
+from gles_apps.tasks.vision.hand_landmarker import (
+    HandFollower,
+    HandLandmarkerResult,
+    hand_result,
+)
 from gles_apps.tasks.vision.methods import Recognizes
 from gles_apps.vision.drawing import Drawing
+from gles_apps.vision.landmarks import Landmarks
 from gles_apps.vision.regions import Region
 from gles_delegate import ModelError
 from gles_delegate.extension import Array, Size, on_error
@@ -134,25 +139,23 @@ class GestureRecognizer(HandFollower[GestureRecognizerResult], Recognizes[Gestur
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> GestureRecognizerResult:
-        hands = self._hands(image, region, timestamp_ms)
-        size, turn = image.size, math.radians(-region.rotation)
-        gestures = [
-            self._gesture(
-                [
-                    seen_by_embedder(_array(points), turn, size),
-                    np.array([left_score(side)], np.float32),
-                    seen_by_embedder(_array(world), turn),
-                ]
-            )
-            for (side,), points, world in zip(
-                hands.handedness, hands.hand_landmarks, hands.hand_world_landmarks, strict=True
-            )
-        ]
+        hands = [hand for hand, _ in self._seen(image, region, timestamp_ms)]
+        turn = math.radians(-region.rotation)
+        gestures = [self._gesture(hand, turn, image.size) for hand in hands]
+        shown = hand_result(hands, image)
         return GestureRecognizerResult(
-            gestures, hands.handedness, hands.hand_landmarks, hands.hand_world_landmarks
+            gestures, shown.handedness, shown.hand_landmarks, shown.hand_world_landmarks
         )
 
-    def _gesture(self, features: Sequence[Array]) -> list[Category]:
+    def _gesture(self, hand: Landmarks, turn: float, picture: Size) -> list[Category]:
+        assert hand.world is not None
+        height, width = picture
+        left = 1 - (hand.right_hand or 0.0)  # its probability (handedness_util.cc)
+        features = [
+            seen_by_embedder(hand.points / (width, height, width), turn, picture),
+            np.array([left], np.float32),
+            seen_by_embedder(hand.world, turn),
+        ]
         embedding = _outputs(self._embedder, features)[0]
         return combined(
             [
@@ -182,12 +185,6 @@ def seen_by_embedder(points: Array, turn: float, picture: Size | None = None) ->
     return result
 
 
-def left_score(side: Category) -> float:
-    """The probability of a left hand (handedness_util.cc)."""
-    score = side.score or 0.0
-    return score if side.category_name == "Left" else 1 - score
-
-
 def combined(answers: Sequence[Sequence[Category]]) -> list[Category]:
     """The first classifier's best class that is a gesture, or else the first best class
     (combined_prediction_calculator.cc).
@@ -199,10 +196,6 @@ def combined(answers: Sequence[Sequence[Category]]) -> list[Category]:
     chosen = next((each for each in best if each.category_name != NO_GESTURE), None)
     chosen = chosen or next(iter(best), None)
     return [] if chosen is None else [Category(-1, chosen.score, None, chosen.category_name)]
-
-
-def _array(points: Sequence[Landmark] | Sequence[NormalizedLandmark]) -> Array:
-    return np.array([(point.x, point.y, point.z) for point in points], np.float64)
 
 
 def _outputs(network: PictureNetwork, features: Sequence[Array]) -> list[Array]:

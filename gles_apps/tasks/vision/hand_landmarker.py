@@ -31,7 +31,7 @@ from gles_apps.tasks.vision.finding import (
 )
 from gles_apps.vision.detection import PALM_DETECTOR
 from gles_apps.vision.drawing import Drawing
-from gles_apps.vision.landmarks import HAND
+from gles_apps.vision.landmarks import HAND, Landmarks
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import HAND_EDGES
 from gles_apps.vision.tracking import Tracker
@@ -148,16 +148,6 @@ class HandFollower(Follower[R]):
             )
             self._follow(finder, hand, limits)
 
-    def _hands(
-        self, image: Image, region: Region, timestamp_ms: int | None
-    ) -> HandLandmarkerResult:
-        hands = [hand for hand, _ in self._seen(image, region, timestamp_ms)]
-        return HandLandmarkerResult(
-            [[_side(hand.right_hand or 0.0)] for hand in hands],
-            [normalized(hand, image) for hand in hands],
-            [in_meters(hand) for hand in hands],
-        )
-
 
 class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmarkerResult]):
     """Finds hands and their points.
@@ -175,7 +165,16 @@ class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmark
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> HandLandmarkerResult:
-        return self._hands(image, region, timestamp_ms)
+        return hand_result([hand for hand, _ in self._seen(image, region, timestamp_ms)], image)
+
+
+def hand_result(hands: Sequence[Landmarks], image: Image) -> HandLandmarkerResult:
+    """The result of hands in a picture."""
+    return HandLandmarkerResult(
+        [[_side(hand.right_hand or 0.0)] for hand in hands],
+        [normalized(hand, image) for hand in hands],
+        [in_meters(hand) for hand in hands],
+    )
 
 
 def hand_reader(network: PictureNetwork) -> Reader:
