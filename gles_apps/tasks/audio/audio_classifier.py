@@ -157,10 +157,8 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         """
         if not isinstance(audio, AudioData):
             raise TypeError(f"expected AudioData, found {type(audio).__name__}")
-        samples, rate = (
-            audio.buffer.reshape(audio.buffer_length, -1),
-            audio.audio_format.sample_rate,
-        )
+        samples = audio.buffer.reshape(audio.buffer_length, -1)
+        rate = audio.audio_format.sample_rate
         if not rate:
             raise ValueError("Must provide the audio sample rate in audio data.")
         if self._channels == 1:
