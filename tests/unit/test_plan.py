@@ -355,8 +355,8 @@ print(digest.hexdigest())
 
 
 def test_every_process_plans_alike() -> None:
-    """Otherwise programs that another process stored are not found: sets of texts have an order of
-    their own in each.
+    """Otherwise a process does not find the programs that another one stored. The order of texts in
+    a set differs between processes.
     """
     processes = [
         subprocess.Popen(
