@@ -15,7 +15,7 @@ from typing import Any
 import gles_delegate as gd
 from gles_delegate.runtime.store import _DIGEST_SIZE, _LENGTH, _MAGIC
 from tests.attack.workers import Outcome
-from tests.support.small import check, small_model
+from tests.support.small import allocated, check
 
 Damage = Callable[[Path, random.Random], None]
 
@@ -47,9 +47,7 @@ def run_damaged(_: bytes, seed: int) -> Outcome:
 def _start(folder: str) -> None:
     options = gd.GpuDelegateOptions(serialization_dir=folder, model_token="small")
     with gd.GpuDelegate(options) as delegate:
-        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
-        check(interpreter)
+        check(allocated(delegate))
 
 
 class _Warnings(logging.Handler):

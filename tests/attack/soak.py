@@ -23,7 +23,7 @@ from tests.attack.asynchronous import Case
 from tests.attack.workers import Outcome
 from tests.support.app import App
 from tests.support.oracle import in_litert, in_ours
-from tests.support.small import INPUT, expected, small_model
+from tests.support.small import INPUT, check, expected, small_model
 from tests.support.state import State, objects_in
 
 MOST_BYTES = 256 << 10
@@ -53,7 +53,7 @@ Make = Callable[[gd.GpuDelegate, bytes], Any]
 def runs(make: Make) -> Iterator[Callable[[], None]]:
     with gd.GpuDelegate(model=small_model()) as delegate:
         interpreter = make(delegate, small_model())
-        yield lambda: _check(interpreter)
+        yield lambda: check(interpreter)
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def lives(make: Make) -> Iterator[Callable[[], None]]:
     def life() -> None:
         for context in (None, egl):
             with gd.GpuDelegate(context=context, model=small_model()) as delegate:
-                _check(make(delegate, small_model()))
+                check(make(delegate, small_model()))
 
     yield life
     assert objects_in(egl, state) == before
@@ -91,7 +91,7 @@ def rebinds(make: Make) -> Iterator[Callable[[], None]]:
         with app.egl:
             for buffer in buffers:
                 buffer.release()
-        _check(interpreter)
+        check(interpreter)
 
     yield rebind
     app.close()
@@ -106,7 +106,7 @@ def cancellations(_: Make) -> Iterator[Callable[[], None]]:
         def round_() -> None:
             list(pool.map(case.loop, [random.Random(next(seeds)) for _ in range(8)]))
             assert not case.faults, case.faults
-            _check(case.interpreter)
+            check(case.interpreter)
 
         yield round_
     case.delegate.close()
@@ -132,7 +132,7 @@ def windows(make: Make) -> Iterator[Callable[[], None]]:
         before.clear()
         delegate = gd.GpuDelegate(context="current", model=small_model())
         interpreter = make(delegate, small_model())
-        _check(interpreter)
+        check(interpreter)
         assert all(map(gl.glIsBuffer, names))
         if choose.random() < 0.2:
             delegate.close()
@@ -152,13 +152,6 @@ SOAKS = [
     for make in (in_ours, in_litert)
     for count, rounds in ((5000, runs), (500, lives), (500, rebinds), (500, windows))
 ] + [(500, cancellations, in_ours)]
-
-
-def _check(interpreter: Any) -> None:
-    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], INPUT)
-    interpreter.invoke()
-    actual = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-    np.testing.assert_allclose(actual, expected(), rtol=1e-5, atol=1e-5)
 
 
 def _resources() -> tuple[int, int, int]:

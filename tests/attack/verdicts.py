@@ -22,21 +22,10 @@ from gles_delegate.verification.cases import load_cases
 from tests.attack.cache import DAMAGES
 from tests.attack.workers import Outcome
 from tests.support.disks import NoMount, fill, make_read_only, small_disk
-from tests.support.lies import WRONG_RSQRT, lying_driver
-from tests.support.tflite_builder import ModelBuilder
+from tests.support.lies import RSQRT_INPUT, RSQRT_RESULT, WRONG_RSQRT, lying_driver, rsqrt_model
 
-X = np.linspace(0.5, 9, 12, dtype=np.float32).reshape(1, 2, 2, 3)
-Y = np.tanh(1 / np.sqrt(X + 1))
 _OPS = ("ADD", "RSQRT", "TANH")
 _GUILTY = 0x8253
-
-
-def model() -> bytes:
-    """tanh(rsqrt(x + 1))."""
-    b = ModelBuilder()
-    x = b.op("ADD", [b.input(X.shape), b.constant(np.float32(1))], [X.shape])
-    y = b.op("RSQRT", [x], [X.shape])
-    return b.build([b.op("TANH", [y], [X.shape])])
 
 
 def run_verdicts(_: bytes, seed: int) -> Outcome:
@@ -64,9 +53,9 @@ def start(folder: str | Path, delegates: list[gd.GpuDelegate] | None = None) -> 
     with gd.GpuDelegate(options) as delegate:
         if delegates is not None:
             delegates.append(delegate)
-        interpreter = gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
-        (result,) = interpreter.run({0: X}).values()
-    np.testing.assert_allclose(result, Y, rtol=1e-5)
+        interpreter = gd.Interpreter(model_content=rsqrt_model(), experimental_delegates=[delegate])
+        (result,) = interpreter.run({0: RSQRT_INPUT}).values()
+    np.testing.assert_allclose(result, RSQRT_RESULT, rtol=1e-5)
 
 
 @contextmanager

@@ -116,8 +116,13 @@ def test_a_scene_is_drawn_the_same_around_a_run(adopt: bool, scene: tuple[Any, S
         np.testing.assert_array_equal(read(app.ctx, app.mask), PICTURE.ravel())
 
 
-def test_all_state_is_put_back_with_textures_and_buffers(scene: tuple[Any, Scene]) -> None:
+@pytest.mark.parametrize("way", ["adopted", "current", "given"])
+def test_all_state_is_put_back_with_textures_and_buffers(
+    way: str, scene: tuple[Any, Scene]
+) -> None:
     glcontext, app = scene
+    if way == "given" and not isinstance(glcontext, gd.EglContext):
+        pytest.skip("glcontext's own contexts can only be adopted")
     ctx, gl, state = app.ctx, Functions(glcontext.load), State(glcontext.load)
     planes = [ctx.texture(size, 1, bytes(size[0] * size[1])) for size in ((8, 6), (4, 3), (4, 3))]
     mask, target = ctx.texture((8, 6), 4), ctx.buffer(reserve=8 * 6 * 3 * 4 + 4)
@@ -131,7 +136,8 @@ def test_all_state_is_put_back_with_textures_and_buffers(scene: tuple[Any, Scene
         gl.glPixelStorei(name, 8 if i == 0 else 3 + i)
     gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, alive[3].glo)
     before, objects = state.read(), state.objects()
-    delegate = gd.GpuDelegate(context=ctx)
+    assert before[hex(gl_names.CURRENT_PROGRAM)][0] > 0
+    delegate = gd.GpuDelegate(context={"adopted": ctx, "current": way, "given": glcontext}[way])
     interpreter = gd.Interpreter(
         model_content=negated((1, 6, 8, 3)), experimental_delegates=[delegate]
     )
@@ -156,10 +162,7 @@ def test_an_apps_settings_for_uploads_do_not_shift_the_pixels(scene: tuple[Any, 
     glcontext, app = scene
     gl = Functions(glcontext.load)
     with gd.GpuDelegate(context=app.ctx) as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-        )
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, negated((1, 30, 44, 4)))
         delegate.bind_texture_to_tensor(1, app.mask)
         interpreter.set_tensor(0, -PICTURE[np.newaxis].astype(np.float32) / 255)
         for name, value in zip(gl_names.UNPACK_STATE, (8, 50, 2, 3), strict=True):
@@ -178,10 +181,7 @@ def run_in_glx() -> None:
         gd.EglContext(share="current")
     app, state = Scene(ctx, "430"), State(load)
     with gd.GpuDelegate(context=ctx) as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-        )
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, negated((1, 30, 44, 4)))
         transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
         delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
         delegate.bind_texture_to_tensor(1, app.mask)
@@ -191,10 +191,7 @@ def run_in_glx() -> None:
         np.testing.assert_array_equal(read(ctx, app.mask), PICTURE.ravel())
     for own_thread in (False, True):
         with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as delegate:
-            interpreter = gd.Interpreter(
-                model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-            )
-            interpreter.allocate_tensors()
+            interpreter = allocated(delegate, negated((1, 30, 44, 4)))
             with pytest.raises(gd.WrongContextError, match="a GLX context cannot share with EGL"):
                 delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
 
@@ -355,10 +352,7 @@ def test_textures_of_either_kind_of_storage(immutable: bool) -> None:
             texture.use(0)
             store(gl_names.TEXTURE_2D, 1, gl_names.RGBA8, 44, 30)
         with gd.GpuDelegate(context=egl) as delegate:
-            interpreter = gd.Interpreter(
-                model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-            )
-            interpreter.allocate_tensors()
+            interpreter = allocated(delegate, negated((1, 30, 44, 4)))
             delegate.bind_texture_to_tensor(1, texture)
             interpreter.set_tensor(0, -PICTURE[np.newaxis].astype(np.float32) / 255)
             interpreter.invoke()
@@ -380,10 +374,7 @@ def test_a_shared_context_sees_the_apps_textures() -> None:
         source = ctx.texture((44, 30), 4, PICTURE.tobytes())
         target = ctx.texture((44, 30), 4)
         with gd.GpuDelegate(context=shared) as delegate:
-            interpreter = gd.Interpreter(
-                model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-            )
-            interpreter.allocate_tensors()
+            interpreter = allocated(delegate, negated((1, 30, 44, 4)))
             transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
             delegate.bind_texture_to_tensor(0, source, transform=transform)
             delegate.bind_texture_to_tensor(1, target)

@@ -181,10 +181,7 @@ def test_a_run_waits_for_what_another_context_fills() -> None:
     app = App()
     other = gd.EglContext(share=app.egl)
     with gd.GpuDelegate(context=other) as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 2, 2, 4)), experimental_delegates=[delegate]
-        )
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, negated((1, 2, 2, 4)))
         source, target = app.buffer(64), app.buffer(64)
         delegate.bind_buffer_to_tensor(0, source)
         delegate.bind_buffer_to_tensor(1, target)
@@ -544,10 +541,7 @@ def test_a_window_draws_on_while_a_network_runs(held: threading.Event) -> None:
         screen = ctx.simple_framebuffer((64, 64))
         beside = gd.EglContext(share="current")
         with gd.GpuDelegate(OWN_THREAD, context=beside) as delegate:
-            interpreter = gd.Interpreter(
-                model_content=negated((1, 2, 2, 4)), experimental_delegates=[delegate]
-            )
-            interpreter.allocate_tensors()
+            interpreter = allocated(delegate, negated((1, 2, 2, 4)))
             delegate.bind_buffer_to_tensor(0, picture)
             delegate.bind_buffer_to_tensor(1, mask)
             picture.write(np.full(16, 3, np.float32))

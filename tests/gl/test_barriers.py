@@ -10,6 +10,7 @@ import pytest
 
 import gles_delegate as gd
 from tests.support.sketch import Sketch
+from tests.support.small import allocated
 from tests.support.trace import traced
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -94,8 +95,7 @@ def run_steps(
     sketch = Sketch(np.random.default_rng(0))
     content = sketch.build(build(sketch, sketch.feed(shape)))
     with traced(monkeypatch) as calls, gd.GpuDelegate() as delegate:
-        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, content)
         calls.clear()
         interpreter.invoke()
         return [STEPS[name] for name in calls if name in STEPS]

@@ -27,6 +27,7 @@ from gles_delegate.runtime.segment import Segment
 from tests.gl.test_delegate import fail_at
 from tests.support.app import App
 from tests.support.force import force_limits
+from tests.support.small import allocated
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 from tests.support.trace import traced
@@ -783,10 +784,7 @@ def test_the_wrong_kinds_of_things(app: App) -> None:
 
 def test_an_apps_texture_and_a_delegate_with_a_context_of_its_own(app: App) -> None:
     with gd.GpuDelegate() as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 5, 6, 3)), experimental_delegates=[delegate]
-        )
-        interpreter.allocate_tensors()
+        allocated(delegate, negated((1, 5, 6, 3)))
         with pytest.raises(gd.WrongContextError, match=r"GpuDelegate\(context=ctx\).* GLX"):
             delegate.bind_texture_to_tensor(0, app.texture(RGBA))
         with pytest.raises(gd.WrongContextError, match=r"GpuDelegate\(context=ctx\).* GLX"):

@@ -13,6 +13,7 @@ import gles_delegate as gd
 from gles_delegate.device import profiles
 from gles_delegate.runtime import tuning
 from tests.support.force import force_profile
+from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = [pytest.mark.usefixtures("gl")]
@@ -61,8 +62,7 @@ def run(content: bytes, **options: Any) -> tuple[NDArray[Any], str]:
     preference = gd.InferencePreference.SUSTAINED_SPEED
     options = dict(inference_preference=preference, **options)
     with gd.GpuDelegate(gd.GpuDelegateOptions(**options)) as delegate:
-        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, content)
         rng = np.random.default_rng(3)
         for detail in interpreter.get_input_details():
             values = rng.standard_normal(detail["shape"]).astype(np.float32)

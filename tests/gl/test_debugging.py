@@ -76,8 +76,7 @@ def test_a_long_name_is_cut(egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch)
     s = Sketch(None)  # type: ignore[arg-type]
     content = s.build([s.op("RELU", [s.input((1, 4), name="x" * 9999)], [(1, 4)])])
     with gd.GpuDelegate(context=egl) as delegate:
-        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, content)
         interpreter.invoke()
         assert "x" * names.MOST_LABEL_BYTES in labels(egl, names.BUFFER_OBJECT)
 

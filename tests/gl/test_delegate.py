@@ -223,6 +223,8 @@ def test_close_is_final_and_may_come_twice() -> None:
     check(interpreter)
     delegate.close()
     delegate.close()
+    with pytest.raises(gd.DelegateError, match="closed"):
+        interpreter.invoke()
     interpreter.resize_tensor_input(0, (1, 5))
     for call in (interpreter.allocate_tensors, lambda: delegate.gpu):
         with pytest.raises(gd.DelegateError, match="closed"):
@@ -231,26 +233,11 @@ def test_close_is_final_and_may_come_twice() -> None:
         allocated(delegate)
 
 
-def test_invoke_after_close_says_so() -> None:
-    delegate = gd.GpuDelegate()
-    interpreter = allocated(delegate)
-    delegate.close()
-    with pytest.raises(gd.DelegateError, match="closed"):
-        interpreter.invoke()
-
-
 def test_close_before_any_use_leaves_nothing() -> None:
     for options in (gd.GpuDelegateOptions(), gd.GpuDelegateOptions(own_thread=True)):
         delegate = gd.GpuDelegate(options)
         delegate.close()
         assert delegate.report.nodes == ()
-
-
-def test_a_context_given_stays_open(egl: gd.EglContext) -> None:
-    with gd.GpuDelegate(context=egl) as delegate:
-        check(allocated(delegate))
-    with gd.GpuDelegate(context=egl) as delegate:
-        check(allocated(delegate))
 
 
 def test_a_delegate_serves_one_interpreter() -> None:
@@ -327,7 +314,7 @@ def test_a_device_that_is_not_there() -> None:
     for own_thread in (False, True):
         options = gd.GpuDelegateOptions(device_index=count, own_thread=own_thread)
         threads = threading.active_count()
-        no_device = pytest.raises(gd.ContextError, match=f"no device {count}")
+        no_device = pytest.raises(gd.ContextError, match=f"no device {count}: .* has {count}")
         with gd.GpuDelegate(options) as delegate, no_device:
             allocated(delegate)
         assert threading.active_count() == threads
@@ -391,15 +378,13 @@ def test_a_fork_is_refused_in_the_child_and_harmless_in_the_parent(own_thread: b
     assert "does not survive a fork" in result.stdout
 
 
-def test_a_delegate_is_not_pickled_but_its_options_are() -> None:
+def test_a_delegate_is_not_pickled() -> None:
     with gd.GpuDelegate() as delegate:
         interpreter = allocated(delegate)
         for subject in (delegate, interpreter):
             for dump in (pickle.dumps, copy.copy, copy.deepcopy):
                 with pytest.raises(TypeError, match="cannot be pickled"):
                     dump(subject)
-    options = gd.GpuDelegateOptions(own_thread=True, device_index=3)
-    assert pickle.loads(pickle.dumps(options)) == options
 
 
 @pytest.mark.mesa
@@ -407,10 +392,7 @@ def test_a_delegate_is_not_pickled_but_its_options_are() -> None:
 def test_a_hundred_cycles_leave_nothing(own_thread: bool) -> None:
     def cycle() -> None:
         with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as delegate:
-            interpreter = gd.Interpreter(
-                model_content=tiny_model(), experimental_delegates=[delegate]
-            )
-            interpreter.allocate_tensors()
+            interpreter = allocated(delegate, tiny_model())
             interpreter.invoke()
 
     require_flat(cycle, 100)
@@ -580,45 +562,6 @@ def stir(ctx: moderngl.Context, gl: Functions) -> list[Any]:
     gl.glUseProgram(program.glo)
     gl.forget_errors()
     return [*buffers, program, *textures, framebuffer, texture_buffer]
-
-
-@pytest.mark.mesa
-@pytest.mark.parametrize("by_moderngl", [True, False])
-def test_an_adopted_context_stays_as_it_was(
-    by_moderngl: bool, app: tuple[Any, moderngl.Context]
-) -> None:
-    glcontext, ctx = app
-    with glcontext:
-        gl, state = Functions(glcontext.load), State(glcontext.load)
-        alive = stir(ctx, gl)
-        before, objects = state.read(), state.objects()
-        assert state.read() == before
-        assert before[hex(gl_names.CURRENT_PROGRAM)][0] > 0
-        delegate = gd.GpuDelegate(context=ctx if by_moderngl else "current")
-        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-        assert state.read() == before
-        interpreter.allocate_tensors()
-        assert state.read() == before
-        check(interpreter)
-        assert state.read() == before
-        delegate.close()
-        assert state.read() == before
-        assert state.objects() == objects
-        assert len(alive) > 10
-
-
-@pytest.mark.mesa
-def test_an_egl_context_of_the_apps_stays_as_it_was() -> None:
-    egl, ctx = es_app()
-    with egl:
-        gl, state = Functions(egl.load), State(egl.load)
-        alive = stir(ctx, gl)
-        before = state.read()
-        with gd.GpuDelegate(context=egl) as delegate:
-            check(allocated(delegate))
-        assert state.read() == before
-        assert len(alive) > 10
-    ctx.release()
 
 
 def test_errors_of_the_app_are_not_blamed_on_the_delegate(

@@ -20,6 +20,7 @@ from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import break_function
 from tests.support.app import App
 from tests.support.dmabufs import Dmabufs
+from tests.support.small import allocated
 from tests.support.state import State
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -322,8 +323,7 @@ def test_an_external_texture_by_itself(app: App, external: gd.ImportedTexture) -
 def test_bindings_of_external_textures_are_put_back(app: App, external: gd.ImportedTexture) -> None:
     with app.egl, gd.GpuDelegate(context="current") as delegate:
         content = negated((1, 8, 12, 3))
-        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, content)
         gl = Functions(app.egl.load)
         gl.glBindTexture(gl_names.TEXTURE_EXTERNAL, external.glo)
         before = State(app.egl.load).read()

@@ -32,6 +32,7 @@ from gles_apps.live.show import Seer
 from tests.conftest import Require
 from tests.gl.test_binding import negated
 from tests.support.example import read_video
+from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder, quantization
 
 pytestmark = [pytest.mark.usefixtures("gl", "gstreamer"), pytest.mark.mesa]
@@ -74,8 +75,7 @@ def test_a_video_is_the_same_planes_as_in_numpy(video: Path) -> None:
     ):
         assert (source.size, source.rate, source.is_live) == ((72, 96), 30, False)
         delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True), context=source.context)
-        network = gd.Interpreter(model_content=model, experimental_delegates=[delegate])
-        network.allocate_tensors()
+        network = allocated(delegate, model)
         for frame, decoded in zip(source, container.decode(video=0), strict=True):
             assert frame.colors == {"yuv": "bt601", "full_range": False, "siting": "center"}
             matched = frame.matched(transform)

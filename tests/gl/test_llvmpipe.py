@@ -25,7 +25,7 @@ from tests.gl.test_egl import run_python
 from tests.support.convolutions import network
 from tests.support.force import force_profile
 from tests.support.sketch import Sketch
-from tests.support.small import expected, small_model
+from tests.support.small import allocated, expected, small_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -178,8 +178,7 @@ def gflops(channels: int = 128) -> float:
     x = s.input((1, 40, 40, channels))
     y = s.op("CONV_2D", [x, weights], [(1, 40, 40, channels)], stride_w=1, stride_h=1)
     with gd.GpuDelegate() as delegate:
-        interpreter = gd.Interpreter(model_content=s.build([y]), experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, s.build([y]))
         interpreter.invoke()
         return max(
             time.flops / time.seconds / 1e9

@@ -119,10 +119,7 @@ def test_outputs_in_desktop_opengl(dtype: str, channels: int, ctx: moderngl.Cont
         State(Current().load),
     )
     with gd.GpuDelegate(context="current") as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 30, 44, channels)), experimental_delegates=[delegate]
-        )
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, negated((1, 30, 44, channels)))
         delegate.bind_texture_to_tensor(1, mask)
         interpreter.set_tensor(0, -picture[np.newaxis].astype(np.float32) / 255)
         before = spoil(gl, is_core()), state.read()

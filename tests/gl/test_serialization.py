@@ -19,7 +19,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime import constants, store
 from tests.support.force import force_driver
-from tests.support.small import check, small_model, tiny_model
+from tests.support.small import allocated, check, small_model, tiny_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -50,10 +50,7 @@ class Counts:
         self.packed = self.compiled = 0
         chosen = gd.GpuDelegateOptions(serialization_dir=folder, model_token=token, **options)
         with gd.GpuDelegate(chosen, progress=lambda *now: self.progress.append(now)) as delegate:
-            interpreter = gd.Interpreter(
-                model_content=content or small_model(), experimental_delegates=[delegate]
-            )
-            interpreter.allocate_tensors()
+            interpreter = allocated(delegate, content or small_model())
             if content is None:
                 check(interpreter)
         return self.packed, self.compiled

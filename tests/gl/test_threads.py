@@ -113,6 +113,7 @@ def test_an_own_delegate_lives_on_without_the_thread_that_made_it() -> None:
     with ThreadPoolExecutor(1) as pool:
         pool.submit(check, interpreter).result()
         pool.submit(interpreter.close).result()
+    interpreter.close()
     with pytest.raises(gd.DelegateError, match="the delegate is closed"):
         interpreter.invoke()
 

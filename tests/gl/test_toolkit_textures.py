@@ -120,10 +120,7 @@ def test_inputs_in_old_formats_of_desktop_opengl(
     content = pixels if kind == _BYTE else pixels / np.float32(255)
     name = specified(load, internal, form, content, kind)
     with gd.GpuDelegate(context="current") as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-        )
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, negated((1, 30, 44, 4)))
         actual = sampled(interpreter, delegate, name)
     expected = np.repeat(pixels, 4, -1) if internal == 0x804B else colors(form, pixels)
     np.testing.assert_allclose(actual, expected, atol=0.1)

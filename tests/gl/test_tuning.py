@@ -18,6 +18,7 @@ from gles_delegate.ops.lib import product
 from gles_delegate.runtime import tuning
 from gles_delegate.runtime.store import Store
 from tests.support.force import force_limits, force_profile
+from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -61,8 +62,7 @@ def model() -> bytes:
 
 def run(**options: Any) -> Floats:
     with gd.GpuDelegate(gd.GpuDelegateOptions(**options)) as delegate:
-        interpreter = gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = allocated(delegate, model())
         (x,), (y,) = interpreter.get_input_details(), interpreter.get_output_details()
         data = np.random.default_rng(1).standard_normal(x["shape"]).astype(np.float32)
         interpreter.set_tensor(x["index"], data)

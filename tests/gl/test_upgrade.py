@@ -32,6 +32,7 @@ from tests.support.convolutions import (
     slowed,
     wait_for_background,
 )
+from tests.support.small import allocated
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.background]
 
@@ -61,8 +62,7 @@ def interpreter() -> Iterator[gd.Interpreter]:
 
 def prepared(delegate: gd.GpuDelegate, model: bytes | None = None) -> gd.Interpreter:
     content = model or network()
-    interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-    interpreter.allocate_tensors()
+    interpreter = allocated(delegate, content)
     interpreter.set_tensor(0, INPUT)
     return interpreter
 

@@ -32,20 +32,20 @@ from tests.support.command import call, call_json
 from tests.support.example import EXAMPLES
 from tests.support.force import TILED, force_profile
 from tests.support.lies import (
+    RSQRT_INPUT,
+    RSQRT_RESULT,
     WRONG_RSQRT,
     ending_early,
     loops_of,
     lying_driver,
+    rsqrt_model,
     watched_driver,
 )
 from tests.support.sampling import choose, drawn
 from tests.support.state import State
-from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 
-X = np.linspace(0.5, 9, 12, dtype=np.float32).reshape(1, 2, 2, 3)
-Y = np.tanh(1 / np.sqrt(X + 1))
 CASES = load_cases()
 NAMES = [case.name for case in CASES]
 NAMES = choose("verified", NAMES, drawn(NAMES, len(NAMES) // 12))
@@ -113,21 +113,13 @@ def words(text: str) -> set[str]:
     return {*re.findall(r"\w+", text)}
 
 
-def model() -> bytes:
-    """tanh(rsqrt(x + 1))."""
-    b = ModelBuilder()
-    x = b.op("ADD", [b.input(X.shape), b.constant(np.float32(1))], [X.shape])
-    y = b.op("RSQRT", [x], [X.shape])
-    return b.build([b.op("TANH", [y], [X.shape])])
-
-
 def start(folder: Path | None, **options: Any) -> tuple[gd.DelegationReport, Any]:
     chosen = gd.GpuDelegateOptions(
         serialization_dir=folder, max_delegated_partitions=2, verify=True, **options
     )
     with gd.GpuDelegate(chosen) as delegate:
-        interpreter = gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
-        (result,) = interpreter.run({0: X}).values()
+        interpreter = gd.Interpreter(model_content=rsqrt_model(), experimental_delegates=[delegate])
+        (result,) = interpreter.run({0: RSQRT_INPUT}).values()
         return delegate.report, result
 
 
@@ -229,16 +221,16 @@ def test_a_wrong_op_runs_on_the_cpu(
             ((_, op, reason),) = delegation.not_delegated
             assert (op, reason) == ("RSQRT", f"the driver computes {ending}")
             assert reason in caplog.text
-            np.testing.assert_allclose(result, Y, rtol=1e-5)
+            np.testing.assert_allclose(result, RSQRT_RESULT, rtol=1e-5)
             verdict._found.clear()
     assert runs == ["float32"]  # the second start has the first one's verdict
 
 
 def test_the_lie_is_believed_without_verification() -> None:
     with lying_driver(*WRONG_RSQRT), gd.GpuDelegate() as delegate:
-        interpreter = gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
-        (result,) = interpreter.run({0: X}).values()
-    assert np.abs(result - Y).max() > 1e-3
+        interpreter = gd.Interpreter(model_content=rsqrt_model(), experimental_delegates=[delegate])
+        (result,) = interpreter.run({0: RSQRT_INPUT}).values()
+    assert np.abs(result - RSQRT_RESULT).max() > 1e-3
 
 
 def test_a_wrong_op_inside_litert(runs: list[str]) -> None:
@@ -247,17 +239,17 @@ def test_a_wrong_op_inside_litert(runs: list[str]) -> None:
     options = gd.GpuDelegateOptions(verify=True)
     with (
         lying_driver(*WRONG_RSQRT),
-        delegated_interpreter(model(), options=options) as interpreter,
+        delegated_interpreter(rsqrt_model(), options=options) as interpreter,
     ):
-        (result,) = run(interpreter, [X])
-    np.testing.assert_allclose(result, Y, rtol=1e-5)
+        (result,) = run(interpreter, [RSQRT_INPUT])
+    np.testing.assert_allclose(result, RSQRT_RESULT, rtol=1e-5)
 
 
 def test_an_honest_driver_runs_everything(tmp_path: Path, runs: list[str]) -> None:
     for _ in range(2):
         delegation, result = start(tmp_path)
         assert delegation.fully_delegated
-        np.testing.assert_allclose(result, Y, rtol=1e-5)
+        np.testing.assert_allclose(result, RSQRT_RESULT, rtol=1e-5)
     assert runs == ["float32"]
     assert len([*tmp_path.glob("verdict-*.gles")]) == 1
 
@@ -274,7 +266,7 @@ def test_what_the_driver_cannot_compile_runs_on_the_cpu(runs: list[str]) -> None
     ((_, op, reason),) = delegation.not_delegated
     assert op == "RSQRT"
     assert reason.startswith("the driver fails to run RSQRT: ")
-    np.testing.assert_allclose(result, Y, rtol=1e-5)
+    np.testing.assert_allclose(result, RSQRT_RESULT, rtol=1e-5)
 
 
 def test_float16_has_another_verdict(
@@ -287,7 +279,7 @@ def test_float16_has_another_verdict(
         delegation, result = start(tmp_path, precision_loss_allowed=True)
     ((_, op, reason),) = delegation.not_delegated
     assert (op, reason.endswith(" with float16 storage")) == ("RSQRT", True)
-    np.testing.assert_allclose(result, Y, rtol=2e-2)
+    np.testing.assert_allclose(result, RSQRT_RESULT, rtol=2e-2)
     assert runs == ["float32", "float16"]
 
 
@@ -372,7 +364,7 @@ def test_the_app_s_state_is_untouched(make_app: Any) -> None:
         alive = stir(ctx, Functions(glcontext.load))
         before, objects = state.read(), state.objects()
         with gd.GpuDelegate(gd.GpuDelegateOptions(verify=True), context=ctx) as delegate:
-            gd.Interpreter(model_content=model(), experimental_delegates=[delegate])
+            gd.Interpreter(model_content=rsqrt_model(), experimental_delegates=[delegate])
             assert delegate.report.fully_delegated
             now = state.objects()
             mark = now["Sampler"] - objects["Sampler"]  # by which the context is recognized

@@ -13,6 +13,7 @@ from ai_edge_litert import interpreter as litert
 
 import gles_delegate as gd
 from gles_delegate.runtime import litert_host
+from tests.support.oracle import litert_interpreter
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, check, expected, small_model
 
@@ -48,11 +49,7 @@ def test_all_tensors_can_be_preserved(
     options: gd.GpuDelegateOptions, start: Callable[[gd.Interpreter], None]
 ) -> None:
     s, content = layers()
-    theirs = litert.Interpreter(
-        model_content=content,
-        experimental_op_resolver_type=Resolver.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
-        experimental_preserve_all_tensors=True,
-    )
+    theirs = litert_interpreter(content, apart=True)
     with gd.GpuDelegate(options) as delegate:
         ours = gd.Interpreter(
             model_content=content,

@@ -14,7 +14,14 @@ from tests.gl.test_binding import PICTURE, negated
 from tests.litert.test_mixed import ALL
 from tests.litert.test_variables import cells
 from tests.support.app import App
-from tests.support.oracle import assert_close, complete, litert_interpreter, run, run_litert
+from tests.support.oracle import (
+    assert_close,
+    complete,
+    in_ours,
+    litert_interpreter,
+    run,
+    run_litert,
+)
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
 from tests.support.tflite_builder import ModelBuilder
@@ -162,7 +169,6 @@ def test_complex_numbers_are_not_bound(app: App) -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.feed((1, 8))
     y = s.op("RFFT2D", [x, s.constant(np.int32([1, 8]))], [s.tensor((1, 5), "complex64")])
-    interpreter = gd.Interpreter(model_content=s.build([y]), experimental_delegates=[app.delegate])
-    interpreter.allocate_tensors()
+    in_ours(app.delegate, s.build([y]))
     with pytest.raises(ValueError, match="expected a tensor of real numbers"):
         app.delegate.bind_buffer_to_tensor(y, app.buffer(40))

@@ -249,17 +249,16 @@ def test_benchmark_of_a_mixed_model(mixed: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message", "status"),
+    ("arguments", "message"),
     [
-        (["--against", "x"], "expected peers from ['litert', 'litert-builtin'], found 'x'", 2),
-        (["--runs", "0"], "0 is not in the range x>=1", 2),
-        (["--warmup", "-1"], "-1 is not in the range x>=0", 2),
-        (["--threads", "0"], "0 is not in the range x>=1", 2),
-        (["--device", "9"], "no device 9", 1),
+        (["--against", "x"], "expected peers from ['litert', 'litert-builtin'], found 'x'"),
+        (["--runs", "0"], "0 is not in the range x>=1"),
+        (["--warmup", "-1"], "-1 is not in the range x>=0"),
+        (["--threads", "0"], "0 is not in the range x>=1"),
     ],
 )
-def test_benchmark_refuses(arguments: list[str], message: str, status: int, model: Path) -> None:
-    assert message in call("benchmark", model, *arguments, status=status)
+def test_benchmark_refuses(arguments: list[str], message: str, model: Path) -> None:
+    assert message in call("benchmark", model, *arguments, status=2)
 
 
 def test_a_report_says_how_far_networks_are_from_litert() -> None:
@@ -283,12 +282,6 @@ def test_a_run_without_work_leaves_the_model_as_it_was() -> None:
         interpreter.invoke()
         result = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
         np.testing.assert_allclose(result, expected(), rtol=1e-5, atol=1e-5)
-
-
-def test_compare_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
-    text = call("compare", model, "--input", tmp_path / "x.npy", status=1)
-    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in text
 
 
 def test_no_random_strings() -> None:

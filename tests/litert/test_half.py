@@ -13,7 +13,7 @@ import gles_delegate as gd
 from gles_delegate.device import profiles
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_limits, force_profile
-from tests.support.oracle import run, run_litert
+from tests.support.oracle import in_ours, run, run_litert
 from tests.support.sampling import choose
 from tests.support.sketch import Sketch
 
@@ -61,8 +61,7 @@ def test_models_agree_to_a_hundredth(name: str, real_model: Callable[[str], byte
 def test_small_graphs_agree_to_a_hundredth(case: Case) -> None:
     content, inputs = case.build()
     with gd.GpuDelegate(LOSSY) as delegate:
-        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = in_ours(delegate, content)
         for actual, expected in zip(
             run(interpreter, inputs), run_litert(content, inputs), strict=True
         ):
@@ -103,8 +102,7 @@ def test_neighboring_pixels_in_one_load(
         force_profile(monkeypatch, each)
         force_limits(monkeypatch, store_loops=loops)
         with gd.GpuDelegate(LOSSY) as delegate:
-            interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-            interpreter.allocate_tensors()
+            interpreter = in_ours(delegate, content)
             results.append(run(interpreter, feed)[0])
             (segment,) = delegate.bound.first.prepared  # type: ignore[union-attr]
             (conv,) = [d for d in segment.session.plan.dispatches if d.shader == "conv_2d"]

@@ -37,7 +37,7 @@ from tests.support.sketch import Sketch
 from tests.support.small import (
     _WEIGHTS,
     INPUT,
-    expected,
+    check,
     run,
     small_model,
     tiny_model,
@@ -51,10 +51,6 @@ def in_litert(delegate: gd.GpuDelegate, content: bytes | None = None) -> LiteRt:
     interpreter = LiteRt(model_content=content or small_model(), experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     return interpreter
-
-
-def check(interpreter: LiteRt, x: Any = INPUT) -> None:
-    np.testing.assert_allclose(run(interpreter, x), expected(x), rtol=1e-5, atol=1e-5)
 
 
 def test_only_the_delegates_line_is_added(tmp_path: Any) -> None:

@@ -176,15 +176,6 @@ def test_types_that_numpy_lacks() -> None:
         assert_same(ours.get_tensor_details(), litert(content).get_tensor_details())
 
 
-def test_a_run(pair: Pair) -> None:
-    def work(i: Any) -> list[Any]:
-        i.allocate_tensors()
-        feed(i, X, X + 1)
-        return results(i)
-
-    both(pair, work)
-
-
 def test_batch_three_and_back(pair: Pair) -> None:
     def work(i: Any) -> list[Any]:
         collected = []
@@ -436,26 +427,15 @@ def test_variables() -> None:
         both((ours, litert(content)), work)
 
 
-def test_outputs_that_are_inputs_constants_or_twice() -> None:
-    builder = ModelBuilder()
-    x = builder.input((1, 4))
-    builder.input((2,), np.int32)
-    y = builder.op("RELU", [x], [(1, 4)])
-    content = builder.build([y, x, builder.constant(np.ones((2, 2), np.float32)), y])
-
-    def work(i: Any) -> list[Any]:
-        i.allocate_tensors()
-        i.set_tensor(x, X)
-        return results(i)
-
-    with gd.Interpreter(model_content=content) as ours:
-        both((ours, litert(content)), work)
-
-
-def test_a_graph_without_nodes() -> None:
+@pytest.mark.parametrize("has_nodes", [True, False])
+def test_outputs_that_are_inputs_constants_or_twice(has_nodes: bool) -> None:
     builder = ModelBuilder()
     x = builder.input((1, 4))
     content = builder.build([x])
+    if has_nodes:
+        builder.input((2,), np.int32)
+        y = builder.op("RELU", [x], [(1, 4)])
+        content = builder.build([y, x, builder.constant(np.ones((2, 2), np.float32)), y])
 
     def work(i: Any) -> list[Any]:
         i.allocate_tensors()
@@ -606,15 +586,6 @@ def egl() -> Iterator[EglContext]:
     context = EglContext()
     yield context
     context.release()
-
-
-def test_an_own_delegate_is_closed_with_the_interpreter() -> None:
-    interpreter = gd.Interpreter(model_content=small_model())
-    interpreter.allocate_tensors()
-    interpreter.close()
-    interpreter.close()
-    with pytest.raises(gd.DelegateError, match="closed"):
-        interpreter.invoke()
 
 
 def test_a_model_that_fails_leaves_no_context(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,11 @@ pytestmark = pytest.mark.usefixtures("gl")
 ALL = 99  # more segments than any graph here has
 
 
-def mixed(content: bytes, **options: Any) -> tuple[gd.GpuDelegate, gd.Interpreter]:
-    delegate = gd.GpuDelegate(gd.GpuDelegateOptions(**options))
-    interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-    interpreter.allocate_tensors()
-    return delegate, interpreter
+@contextmanager
+def mixed(content: bytes, **options: Any) -> Iterator[tuple[gd.GpuDelegate, gd.Interpreter]]:
+    """A delegate that is open, and its interpreter."""
+    with gd.GpuDelegate(gd.GpuDelegateOptions(**options)) as delegate:
+        yield delegate, in_ours(delegate, content)
 
 
 def on_gpu(delegate: gd.GpuDelegate) -> list[int]:
@@ -53,8 +54,7 @@ def on_gpu(delegate: gd.GpuDelegate) -> list[int]:
 
 def test_the_largest_segment_runs_on_the_gpu(caplog: pytest.LogCaptureFixture) -> None:
     s, content = with_a_detour()
-    delegate, interpreter = mixed(content)
-    with delegate:
+    with mixed(content) as (delegate, interpreter):
         assert (on_gpu(delegate), delegate.report.segments) == ([0, 1], 1)
         assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
     (record,) = caplog.records
@@ -69,8 +69,7 @@ def test_the_largest_segment_runs_on_the_gpu(caplog: pytest.LogCaptureFixture) -
 
 def test_all_segments(caplog: pytest.LogCaptureFixture) -> None:
     s, content = with_a_detour()
-    delegate, interpreter = mixed(content, max_delegated_partitions=ALL)
-    with delegate:
+    with mixed(content, max_delegated_partitions=ALL) as (delegate, interpreter):
         assert (on_gpu(delegate), delegate.report.segments) == ([0, 1, 4, 5], 2)
         for feeds in (s.feeds, [s.feeds[0] / 2]):
             assert_close(run(interpreter, feeds), run_litert(content, feeds))
@@ -80,10 +79,10 @@ def test_all_segments(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (1, 1), (4, None), (5, 9), (2, 3)])
 def test_a_range_of_nodes(first: int, last: int | None) -> None:
     s, content = with_a_detour()
-    delegate, interpreter = mixed(
-        content, first_delegate_node_index=first, last_delegate_node_index=last
-    )
-    with delegate:
+    with mixed(content, first_delegate_node_index=first, last_delegate_node_index=last) as (
+        delegate,
+        interpreter,
+    ):
         wanted = [i for i in (0, 1, 4, 5) if first <= i <= (5 if last is None else last)]
         assert on_gpu(delegate) == wanted
         assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
@@ -92,19 +91,17 @@ def test_a_range_of_nodes(first: int, last: int | None) -> None:
 def test_a_range_that_splits_a_whole_model() -> None:
     s, outputs = random_graph(random.Random(5))
     content = complete(s, outputs)
-    delegate, interpreter = mixed(
+    with mixed(
         content, first_delegate_node_index=3, last_delegate_node_index=9, max_delegated_partitions=9
-    )
-    with delegate:
+    ) as (delegate, interpreter):
         assert set(on_gpu(delegate)) == set(range(3, 10))
         assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
 
 
 def test_resizing_a_mixed_model() -> None:
     _, content = with_a_detour()
-    delegate, interpreter = mixed(content, max_delegated_partitions=ALL)
     theirs = litert_interpreter(content)
-    with delegate:
+    with mixed(content, max_delegated_partitions=ALL) as (_, interpreter):
         for shape in ((1, 5, 3), (4, 2, 7), (2, 5, 3)):
             x = np.linspace(-2, 2, int(np.prod(shape))).reshape(shape).astype(np.float32)
             for host in (interpreter, theirs):
@@ -135,9 +132,8 @@ def test_a_mixed_model_keeps_its_variables() -> None:
     content = complete(
         s, [s.op("CAST", [s.op("CAST", [cell], [s.tensor(dtype=np.float64)])], [s.tensor()]), cell]
     )
-    delegate, ours = mixed(content)
     theirs = litert_interpreter(content)
-    with delegate:
+    with mixed(content) as (delegate, ours):
         assert delegate.report.nodes[0].delegated
         assert not delegate.report.fully_delegated
         for reset in (False, False, True, False):
@@ -158,8 +154,7 @@ def test_a_constant_that_the_cpu_reads_as_well() -> None:
     x = s.feed((3, 1, 1, 6))
     y = s.op("MUL", [s.op("ADD", [x, real]), other])
     content = complete(s, [y, s.op("SEGMENT_SUM", [real, s.feed(values=[0], dtype="int32")])])
-    delegate, interpreter = mixed(content)
-    with delegate:
+    with mixed(content) as (delegate, interpreter):
         assert on_gpu(delegate) == [1, 2, 3]
         assert "a node on the CPU reads" in delegate.report.nodes[0].reason
         assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
@@ -183,8 +178,7 @@ def test_a_published_model(real_model: Callable[[str], bytes]) -> None:
     x = np.random.default_rng(0).integers(0, 256, (1, 28, 28)).astype(np.uint8)
     reference = run_litert(content, [x])
     for first in (0, 2):
-        delegate, interpreter = mixed(content, first_delegate_node_index=first)
-        with delegate:
+        with mixed(content, first_delegate_node_index=first) as (delegate, interpreter):
             (report,) = [n for n in delegate.report.nodes if n.op == "UNIDIRECTIONAL_SEQUENCE_LSTM"]
             assert report.delegated == (first == 0)
             assert delegate.report.segments == 1
@@ -193,8 +187,7 @@ def test_a_published_model(real_model: Callable[[str], bytes]) -> None:
 
 def test_details_are_those_of_litert() -> None:
     _, content = with_a_detour()
-    delegate, interpreter = mixed(content)
-    with delegate:
+    with mixed(content) as (_, interpreter):
         (ours,), (theirs,) = (
             host.get_input_details() for host in (interpreter, litert_interpreter(content))
         )
@@ -204,8 +197,8 @@ def test_details_are_those_of_litert() -> None:
 
 def test_errors_are_those_of_the_delegate() -> None:
     s, content = with_a_detour()
-    delegate, interpreter = mixed(content)
-    delegate.close()
+    with mixed(content) as (delegate, interpreter):
+        delegate.close()
     with pytest.raises(gd.DelegateError, match="the delegate is closed") as caught:
         run(interpreter, s.feeds)
     assert isinstance(caught.value.__cause__, RuntimeError)
@@ -223,20 +216,22 @@ def test_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_full_delegation_can_be_required() -> None:
     _, content = with_a_detour()
-    with pytest.raises(gd.UnsupportedModelError, match="require_full_delegation is set"):
-        mixed(content, require_full_delegation=True)
+    with (
+        pytest.raises(gd.UnsupportedModelError, match="require_full_delegation is set"),
+        mixed(content, require_full_delegation=True),
+    ):
+        pass
 
 
 def test_threads_that_share_an_interpreter_get_their_own_results() -> None:
     s, content = with_a_detour()
-    delegate, interpreter = mixed(content, own_thread=True)
-    (index,), scales = interpreter._graph.inputs, (1, 2, 3, 4)
+    scales = (1, 2, 3, 4)
 
     def result(scale: int) -> Any:
-        (array,) = interpreter.run({index: s.feeds[0] / scale}).values()
+        (array,) = interpreter.run({interpreter._graph.inputs[0]: s.feeds[0] / scale}).values()
         return array
 
-    with delegate, ThreadPoolExecutor(4) as pool:
+    with mixed(content, own_thread=True) as (_, interpreter), ThreadPoolExecutor(4) as pool:
         results = {scale: result(scale) for scale in scales}
         for scale, array in zip(scales * 50, pool.map(result, scales * 50), strict=True):
             np.testing.assert_array_equal(array, results[scale])
@@ -264,8 +259,7 @@ def test_ctrl_c_is_not_lost_as_a_callback_begins(
     own_thread: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s, content = with_a_detour()
-    delegate, interpreter = mixed(content, own_thread=own_thread)
-    with delegate:
+    with mixed(content, own_thread=own_thread) as (_, interpreter):
         with monkeypatch.context() as patch:
             patch.setattr(native, "_kernels", Interrupting(native._kernels))
             with pytest.raises(KeyboardInterrupt):
@@ -276,8 +270,7 @@ def test_ctrl_c_is_not_lost_as_a_callback_begins(
 
 def test_what_ends_a_program_leaves_litert_s_host(monkeypatch: pytest.MonkeyPatch) -> None:
     _, content = with_a_detour()
-    delegate, interpreter = mixed(content)
-    with delegate, monkeypatch.context() as patch:
+    with mixed(content) as (_, interpreter), monkeypatch.context() as patch:
         patch.setattr(Session, "run", lambda *arguments: sys.exit(3))
         with pytest.raises(SystemExit, match="3"):
             interpreter.invoke()
@@ -287,8 +280,7 @@ def test_a_failure_on_the_cpu_is_a_litert_error() -> None:
     s = Sketch(np.random.default_rng(0))
     x, at = s.op("RELU", [s.feed((2, 6))], [(2, 6)]), s.feed(values=[1, 0], dtype="int64")
     content = s.build([s.op("GATHER", [x, at], [s.tensor((2, 6))], axis=0)])
-    delegate, interpreter = mixed(content, last_delegate_node_index=0)
-    with delegate:
+    with mixed(content, last_delegate_node_index=0) as (_, interpreter):
         for _ in range(2):
             with pytest.raises(gd.LiteRtError, match="gather index out of bounds") as caught:
                 run(interpreter, [s.feeds[0], s.feeds[1] + 7])
@@ -306,8 +298,7 @@ def test_shapes_that_a_node_on_the_cpu_refuses() -> None:
     whole = s.op("CAST", [s.op("RELU", [s.feed((2, 6))], [(2, 6)])], [s.tensor((2, 6), np.float64)])
     shape = s.constant(np.array([3, 4], np.int32))
     content = s.build([s.op("RESHAPE", [whole, shape], [s.tensor((3, 4), np.float64)])])
-    delegate, interpreter = mixed(content)
-    with delegate:
+    with mixed(content) as (_, interpreter):
         interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], (2, 7))
         with pytest.raises(gd.LiteRtError, match=r"\(14 != 12\); Node number 2 \(RESHAPE\)"):
             interpreter.allocate_tensors()
@@ -321,8 +312,7 @@ def test_a_failure_without_a_reason(
         raise error
 
     _, content = with_a_detour()
-    delegate, interpreter = mixed(content)
-    with delegate:
+    with mixed(content) as (_, interpreter):
         monkeypatch.setattr(interpreter._host._interpreter, "invoke", fail)  # type: ignore[attr-defined]
         with pytest.raises(gd.LiteRtError, match="failed: it gives no reason; try the model in"):
             interpreter.invoke()
@@ -360,8 +350,8 @@ def test_another_delegate_may_leave_other_nodes_to_the_cpu() -> None:
 
 def test_a_model_that_another_delegate_refuses() -> None:
     s, content = with_a_detour()
-    delegate, interpreter = mixed(content)
-    delegate.close()
+    with mixed(content) as (delegate, interpreter):
+        delegate.close()
     options = gd.GpuDelegateOptions(require_full_delegation=True)
     with (
         gd.GpuDelegate(options) as delegate,

@@ -20,6 +20,7 @@ from tests.support.oracle import (
     assert_close,
     delegated_interpreter,
     gles_interpreter,
+    in_ours,
     run,
     run_gles,
     run_litert,
@@ -154,8 +155,7 @@ def test_any_other_body_is_unrolled(cell: str, damage: str) -> None:
     except RuntimeError:
         return
     with gd.GpuDelegate() as delegate:
-        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = in_ours(delegate, content)
         assert_close(run(interpreter, s.feeds), expected)
 
 

@@ -11,6 +11,7 @@ from tests.support.oracle import (
     complete,
     delegated_interpreter,
     gles_interpreter,
+    in_ours,
     litert_interpreter,
     run,
 )
@@ -83,8 +84,7 @@ def test_another_delegate_starts_at_zero(last: int | None) -> None:
     feed = s.normal((2, 3))
     options = gd.GpuDelegateOptions(last_delegate_node_index=last)
     with gd.GpuDelegate(options) as delegate:
-        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
+        interpreter = in_ours(delegate, content)
         first = run(interpreter, [feed])
         assert (run(interpreter, [feed])[0] != first[0]).any()
     with gd.GpuDelegate(options) as delegate:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from tests.support.pixels import read_texture
+from tests.support.small import allocated
 
 
 class App:
@@ -47,9 +48,7 @@ class App:
             return read_texture(self.egl.load, what).view(dtype).ravel()
 
     def interpreter(self, model: bytes) -> gd.Interpreter:
-        interpreter = gd.Interpreter(model_content=model, experimental_delegates=[self.delegate])
-        interpreter.allocate_tensors()
-        return interpreter
+        return allocated(self.delegate, model)
 
     def close(self) -> None:
         self.delegate.close()

@@ -9,16 +9,28 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime import programs
 from gles_delegate.shaders.assembly import ShaderSource
 from gles_delegate.verification import verdict
 from tests.support.sampling import ROOT
+from tests.support.tflite_builder import ModelBuilder
 
 WRONG_RSQRT = ("inversesqrt(x)", "(1.03 * inversesqrt(x))")
+RSQRT_INPUT = np.linspace(0.5, 9, 12, dtype=np.float32).reshape(1, 2, 2, 3)
+RSQRT_RESULT = np.tanh(1 / np.sqrt(RSQRT_INPUT + 1))
 _LOOP = re.compile(r"for \(int (\w+) = ([^;\n]+); ([^;\n]+); ([^;()\n]+)\)")
 
 _UNROLLED = re.compile(r"#pragma unroll.*\n.*")
+
+
+def rsqrt_model() -> bytes:
+    """tanh(rsqrt(x + 1))."""
+    b, shape = ModelBuilder(), RSQRT_INPUT.shape
+    x = b.op("ADD", [b.input(shape), b.constant(np.float32(1))], [shape])
+    return b.build([b.op("TANH", [b.op("RSQRT", [x], [shape])], [shape])])
 
 
 @contextmanager

@@ -59,8 +59,10 @@ def expected(x: Floats = INPUT) -> Floats:
     return np.square(np.maximum(x @ _WEIGHTS.T, 0))
 
 
-def allocated(delegate: gd.GpuDelegate) -> gd.Interpreter:
-    interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+def allocated(delegate: gd.GpuDelegate, content: bytes | None = None) -> gd.Interpreter:
+    """Our interpreter of a model, by default `small_model`; tensors are allocated."""
+    content = content or small_model()
+    interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     return interpreter
 
