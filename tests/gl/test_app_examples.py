@@ -18,7 +18,15 @@ from PIL import Image
 
 from gles_apps.vision import palette
 from tests.conftest import Require
-from tests.support.example import EXAMPLES, pixels, read_video, run, write_video
+from tests.support.example import (
+    EXAMPLES,
+    half_blue,
+    orange_disc,
+    pixels,
+    read_video,
+    run,
+    write_video,
+)
 from tests.support.live import COLORS, color_model
 from tests.support.windows import keyboard, screenshot, started
 
@@ -53,21 +61,7 @@ def model(tmp_path: Path, real_model: Callable[[str], bytes]) -> Model:
 
 @pytest.fixture
 def halves(tmp_path: Path) -> Path:
-    """Left half blue, right half black."""
-    picture = np.zeros((40, 60, 3), np.uint8)
-    picture[:, :30, 2] = 255
-    path = tmp_path / "halves.png"
-    Image.fromarray(picture).save(path)
-    return path
-
-
-@pytest.fixture
-def disc() -> NDArray[np.uint8]:
-    """An orange disc before a dark blue."""
-    y, x = np.indices((180, 320))
-    picture = np.full((180, 320, 3), (40, 90, 100), np.uint8)
-    picture[(x - 100) ** 2 + (y - 70) ** 2 < 27**2] = (255, 140, 25)
-    return picture
+    return half_blue(tmp_path / "halves.png")
 
 
 def shown(name: str, *arguments: object, picture: Path, output: Path) -> NDArray[np.uint8]:
@@ -118,9 +112,9 @@ def check_disc(picture: NDArray[np.uint8]) -> None:
 
 
 @pytest.mark.mesa
-def test_video(disc: NDArray[np.uint8], tmp_path: Path) -> None:
+def test_video(tmp_path: Path) -> None:
     output = tmp_path / "masked.mp4"
-    source = write_video(tmp_path / "disc.mp4", disc)
+    source = write_video(tmp_path / "disc.mp4", orange_disc())
     run("segment.py", BALL, "--video", source, "--headless", "--output", output)
     frames = read_video(output)
     assert len(frames) == 3
@@ -371,13 +365,6 @@ def test_what_cannot_be_read_or_written(
     assert len(text.strip().splitlines()) == 1
 
 
-def test_no_display(halves: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
-    text = run("segment.py", BALL, "--picture", halves, status=1)
-    assert "--headless --output FILE" in text
-
-
 def test_without_egl(halves: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLES_DELEGATE_EGL", str(tmp_path / "libEGL.so"))
     text = run("segment.py", BALL, "--picture", halves, "--headless", status=1)
@@ -398,9 +385,9 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path, halves: Path) -> None:
 @pytest.mark.mesa
 @pytest.mark.usefixtures("display")
 class TestWindow:
-    def test_keys(self, server: str, tmp_path: Path, disc: NDArray[np.uint8]) -> None:
+    def test_keys(self, server: str, tmp_path: Path) -> None:
         """T shows the timings, Q quits."""
-        Image.fromarray(disc).resize((640, 360)).save(tmp_path / "disc.png")
+        Image.fromarray(orange_disc()).resize((640, 360)).save(tmp_path / "disc.png")
         command = [sys.executable, EXAMPLES / "segment.py", BALL, "--picture", "disc.png"]
         output = tmp_path / "last.png"
         command += ["--output", output]

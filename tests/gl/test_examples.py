@@ -12,25 +12,19 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from tests.support.example import EXAMPLES, pixels, run
-from tests.support.tflite_builder import ModelBuilder
+from tests.support.example import EXAMPLES, half_blue, pixels, run
+from tests.support.live import COLORS, mean_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
 ENLARGING, BALL = (
     EXAMPLES / "models" / f"{name}.tflite" for name in ("super_resolution_x2", "ball_segmenter")
 )
-COLORS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}
 
 
 @pytest.fixture
 def picture(tmp_path: Path) -> Path:
-    """Left half blue, right half black."""
-    half = np.zeros((40, 60, 3), np.uint8)
-    half[:, :30, 2] = 255
-    path = tmp_path / "picture.png"
-    Image.fromarray(half).save(path)
-    return path
+    return half_blue(tmp_path / "picture.png")
 
 
 @pytest.fixture
@@ -40,22 +34,9 @@ def labels(tmp_path: Path) -> Path:
     return path
 
 
-def color_model(tmp_path: Path) -> Path:
-    """Scores of three colors."""
-    builder = ModelBuilder()
-    x = builder.input((1, 8, 12, 3))
-    weights = builder.constant(np.array(list(COLORS.values()), np.float32).reshape(3, 1, 1, 3))
-    bias = builder.constant(np.zeros(3, np.float32))
-    y = builder.op("CONV_2D", [x, weights, bias], [(1, 8, 12, 3)], stride_w=1, stride_h=1)
-    axes = builder.constant(np.array([1, 2], np.int32))
-    y = builder.op("MEAN", [y, axes], [(1, 3)])
-    path = tmp_path / "colors.tflite"
-    path.write_bytes(builder.build(outputs=[y]))
-    return path
-
-
 def test_classify(tmp_path: Path, picture: Path, labels: Path) -> None:
-    lines = run("classify.py", color_model(tmp_path), picture, "--labels", labels).splitlines()
+    lines = run("classify.py", mean_model(tmp_path / "m.tflite"), picture, "--labels", labels)
+    lines = lines.splitlines()
     assert lines[0].endswith("blue")
     assert len(lines) == 3
 
@@ -156,18 +137,6 @@ def test_models_of_another_task_are_refused(
     assert len(text.strip().splitlines()[-1]) > len(message)
 
 
-def test_the_pool_of_threads(tmp_path: Path, picture: Path) -> None:
-    folder = tmp_path / "doubled"
-    lines = run("thread_pool.py", *[picture] * 5, "--output", folder).splitlines()
-    assert [line.split()[-1] for line in lines] == ["120x80"] * 5
+def test_what_the_pool_of_threads_refuses(picture: Path) -> None:
     assert "expected 1 or more" in run("thread_pool.py", picture, "--threads", 0, status=2)
     assert "File exists" in run("thread_pool.py", picture, "--output", picture, status=1)
-
-
-@pytest.mark.parametrize("toolkit", ["moderngl_window", "glfw", "qt"])
-def test_help_needs_no_display(toolkit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip({"qt": "PySide6"}.get(toolkit, toolkit))
-    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
-        monkeypatch.delenv(name, raising=False)
-    assert "--through-numpy" in run(f"live_{toolkit}.py", "--help")
-    assert "no display" in run(f"live_{toolkit}.py", status=1)

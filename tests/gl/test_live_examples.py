@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tests.conftest import Require
-from tests.support.example import EXAMPLES, pixels, run, write_video
+from tests.support.example import EXAMPLES, orange_disc, pixels, run, write_video
 from tests.support.windows import keyboard, started
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -36,13 +36,10 @@ def live(toolkit: str, require: Require) -> str:
 
 @pytest.fixture
 def video(tmp_path: Path, require: Require) -> Path:
-    """An orange disc that stands before a dark blue, an eighth of a second long."""
-    y, x = np.indices((180, 320))
-    picture = np.full((180, 320, 3), (40, 90, 100), np.uint8)
-    picture[(x - 100) ** 2 + (y - 70) ** 2 < 27**2] = (255, 140, 25)
+    """A disc that stands, an eighth of a second long."""
     if find_spec("av") is None:
         require("windows", "PyAV is not installed (the extra 'apps')")
-    return write_video(tmp_path / "disc.mp4", picture)
+    return write_video(tmp_path / "disc.mp4", orange_disc())
 
 
 def check_disc(picture: NDArray[np.uint8], x: float, y: float, radius: float) -> None:
@@ -134,6 +131,7 @@ def script(name: str, *arguments: object) -> str:
 def test_no_display_ends_in_a_sentence(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    assert "--through-numpy" in run(example, "--help")
     assert run(example, status=1).startswith("no display")
 
 

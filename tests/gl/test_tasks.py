@@ -34,6 +34,7 @@ from tests.support.live import (
 )
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.windows import keyboard, started
+from tests.support.yolo import SIZE as YOLO_SIZE
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -130,6 +131,9 @@ def stub(
         (stub([1, 10], [1, 10, 4], [1], [1, 10]), "detect"),
         (stub([], [], [], []), "detect"),
         (stub([1, 896, 16], [1, 896, 1]), "detect"),
+        (stub([1, 300, 6], inputs=([1, *YOLO_SIZE, 3],)), "detect"),
+        (stub([1, 378, 85], inputs=([1, *YOLO_SIZE, 3],)), "detect"),
+        (stub([16, 7], inputs=([1, *YOLO_SIZE, 3],)), "detect"),
         (stub([1, 1, 17, 3]), "pose"),
         (stub([1, 6, 56]), "pose"),
         (stub(*[[1, 9, 9, 17]] * 4, names="heatmap"), "pose"),

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,14 +15,13 @@ from PIL import Image
 from gles_apps.live import App, Canvas, classify, detect
 from gles_apps.live.painter import Painter
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.opening import TaskSettings, find_task, task_of
+from gles_apps.tasks.vision.opening import TaskSettings, task_of
 from gles_apps.vision.drawing import Overlay, Rectangle, Strokes, Text
-from tests.gl.test_tasks import stub
 from tests.support.command import call, call_json
 from tests.support.example import pixels
 from tests.support.live import frame_of, live_app, mean_model, one_color
 from tests.support.tflite_builder import ModelBuilder
-from tests.support.yolo import SIZE, found_in, yolo_model
+from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -122,12 +118,7 @@ def test_an_oriented_box(app: App, tmp_path: Path) -> None:
 
 def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> None:
     """Ultralytics' classifiers are trained on crops."""
-    content = mean_model(tmp_path / "plain.tflite").read_bytes()
-    file = io.BytesIO(content)
-    with zipfile.ZipFile(file, "a") as bundle:
-        bundle.writestr("metadata.json", json.dumps({"task": "classify", "names": ["r", "g", "b"]}))
-    path = tmp_path / "m.tflite"
-    path.write_bytes(file.getvalue())
+    path = exported_classifier(tmp_path / "m.tflite")
     assert task_of(BaseOptions(path), TaskSettings()) == "classify"
     picture = one_color((0, 0, 255), 40, 180)
     picture[:, 60:120] = (255, 0, 0)
@@ -135,14 +126,6 @@ def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> No
     canvas = Canvas(frame, Painter(frame.size), frame.size)
     classify(app, path)(frame, canvas)
     assert texts(canvas)[0] == "100% r"
-
-
-@pytest.mark.parametrize(
-    ("shapes", "expected"),
-    [([[1, 300, 6]], "detect"), ([[1, 378, 85]], "detect"), ([[16, 7]], "detect")],
-)
-def test_the_task_of_a_network(shapes: Any, expected: str) -> None:
-    assert find_task(*stub(*shapes, inputs=([1, *SIZE, 3],))) == expected
 
 
 @pytest.fixture

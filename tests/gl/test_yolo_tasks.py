@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 import math
 import sys
-import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +18,8 @@ from gles_apps.vision.drawing import Drawing, Text
 from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import Metadata, ScoreCalibration, TensorMetadata
 from tests.support.app import App
-from tests.support.live import mean_model, one_color
-from tests.support.yolo import SIZE, found_in, yolo_model
+from tests.support.live import one_color
+from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -144,11 +141,7 @@ def test_a_detection_made_by_hand_is_not_drawn() -> None:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_classifier_sees_the_middle(place: Any, tmp_path: Path) -> None:
-    file = io.BytesIO(mean_model(tmp_path / "plain.tflite").read_bytes())
-    with zipfile.ZipFile(file, "a") as bundle:
-        bundle.writestr("metadata.json", json.dumps({"task": "classify", "names": ["r", "g", "b"]}))
-    path = tmp_path / "m.tflite"
-    path.write_bytes(file.getvalue())
+    path = exported_classifier(tmp_path / "m.tflite")
     pixels = one_color((0, 0, 255), 40, 180)
     pixels[:, 60:120] = (255, 0, 0)
     base = mp.BaseOptions(str(path), delegate=place)

@@ -27,6 +27,22 @@ def pixels(path: Path) -> NDArray[np.uint8]:
         return np.asarray(picture.convert("RGB"))
 
 
+def half_blue(path: Path) -> Path:
+    """A picture whose left half is blue, and whose right half is black."""
+    picture = np.zeros((40, 60, 3), np.uint8)
+    picture[:, :30, 2] = 255
+    Image.fromarray(picture).save(path)
+    return path
+
+
+def orange_disc() -> NDArray[np.uint8]:
+    """A disc before a dark blue: its center is at row 70 and column 100, its radius 27."""
+    y, x = np.indices((180, 320))
+    picture = np.full((180, 320, 3), (40, 90, 100), np.uint8)
+    picture[(x - 100) ** 2 + (y - 70) ** 2 < 27**2] = (255, 140, 25)
+    return picture
+
+
 def write_video(path: Path, picture: NDArray[np.uint8]) -> Path:
     """A video of three frames that are all alike."""
     import av

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import zipfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.live import mean_model
 from tests.support.tflite_builder import ModelBuilder
 
 Array = NDArray[Any]
@@ -33,11 +33,19 @@ def yolo_model(
         same = builder.constant(np.ones(array.ndim, np.int32))
         start = builder.op("RESHAPE", [zero, same], [(1,) * array.ndim])
         made.append(builder.op("ADD", [start, builder.constant(np.float32(array))], [array.shape]))
-    file = io.BytesIO(builder.build(outputs=made))
-    if values:
-        with zipfile.ZipFile(file, "a") as bundle:
-            bundle.writestr("metadata.json", json.dumps(values))
-    path.write_bytes(file.getvalue())
+    path.write_bytes(builder.build(outputs=made))
+    return exported(path, **values) if values else path
+
+
+def exported_classifier(path: Path) -> Path:
+    """`mean_model` as the exporter writes it."""
+    return exported(mean_model(path), task="classify", names=["r", "g", "b"])
+
+
+def exported(path: Path, **values: Any) -> Path:
+    """A model with the exporter's metadata behind it."""
+    with zipfile.ZipFile(path, "a") as bundle:
+        bundle.writestr("metadata.json", json.dumps(values))
     return path
 
 
