@@ -23,6 +23,7 @@ from tests.support.command import call, call_json, picture_model, saved
 from tests.support.described_detectors import DescribedDetector
 from tests.support.example import EXAMPLES
 from tests.support.keras import KerasLayer, keras_model
+from tests.support.process import run_python
 from tests.support.small import small_model, with_a_detour
 from tests.support.tflite_builder import ModelBuilder, quantization
 
@@ -443,9 +444,7 @@ def test_without_the_extra(missing: str) -> None:
     code = (
         f"import sys; sys.modules[{missing!r}] = None; from gles_delegate.cli import main; main()"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False
-    )
+    ended = run_python(code)
     assert ended.returncode == 1
     assert "the command line needs the extra cli (" in ended.stderr
     assert ended.stderr.endswith("pip install 'gles_delegate[cli]'\n")

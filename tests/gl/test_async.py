@@ -146,33 +146,20 @@ def test_fences_with_a_thread_of_the_delegates_own() -> None:
     with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
         interpreter = allocated(delegate)
         y = ends(interpreter)[1]
-        actual: list[Any] = []
 
-        def work() -> None:
+        def work() -> Any:
             feed(interpreter, 2)
             invocations = [interpreter.invoke_async() for _ in range(3)]
-            actual.append(invocations[-1].get_tensor(y))
+            return invocations[-1].get_tensor(y)
 
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        close_to(actual[0], 2)
+        with ThreadPoolExecutor(1) as pool:
+            close_to(pool.submit(work).result(), 2)
 
 
 def test_another_thread_may_not_wait(interpreter: gd.Interpreter) -> None:
     invocation = interpreter.invoke_async()
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            invocation.wait()
-        except gd.WrongThreadError as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-    assert errors
+    with ThreadPoolExecutor(1) as pool, pytest.raises(gd.WrongThreadError):
+        pool.submit(invocation.wait).result()
     assert invocation.wait()
 
 

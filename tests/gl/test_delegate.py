@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import pickle
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +26,7 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EglBinding, libegl
 from gles_delegate.planning import plan
 from gles_delegate.runtime import buffers, constants
+from tests.support.process import run_python
 from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in
@@ -360,20 +359,8 @@ sys.exit(os.waitstatus_to_exitcode(status))
 
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_a_fork_is_refused_in_the_child_and_harmless_in_the_parent(own_thread: bool) -> None:
-    result = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore::DeprecationWarning",
-            "-c",
-            FORK.format(own_thread=own_thread),
-        ],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    code = FORK.format(own_thread=own_thread)
+    result = run_python(code, PYTHONWARNINGS="ignore::DeprecationWarning")
     assert result.returncode == 7, result.stdout + result.stderr
     assert "does not survive a fork" in result.stdout
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import moderngl
 import numpy as np
@@ -20,6 +17,7 @@ from gles_delegate.gl.devices import Device
 from gles_delegate.gl.egl import EglContext, current_context, list_devices
 from gles_delegate.gl.libegl import DEBIAN_PACKAGES, EglBinding, Handle, LibEgl, attributes, libegl
 from tests.gl.test_binding import negated
+from tests.support.process import run_python
 from tests.support.small import allocated
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -64,18 +62,6 @@ def llvmpipe() -> dict[str, str]:
     if not all("Mesa" in device.version for device in list_devices()):
         pytest.skip("only Mesa lets its environment choose the version")
     return {"LIBGL_ALWAYS_SOFTWARE": "1", "GALLIUM_DRIVER": "llvmpipe"}
-
-
-def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **environment},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
 
 
 def doubled(context: EglContext) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import pytest
 
-from tests.gl.test_egl import run_python
+from tests.support.process import run_python
 
 pytestmark = pytest.mark.usefixtures("gl")
 

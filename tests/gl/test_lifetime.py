@@ -21,7 +21,7 @@ from gles_delegate.gl.current import current_handle
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import LibEgl, libegl
 from tests.gl.test_delegate import es_app
-from tests.gl.test_egl import run_python
+from tests.support.process import run_python
 from tests.support.small import allocated, check
 from tests.support.state import State
 

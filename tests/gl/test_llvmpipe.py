@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,9 +19,9 @@ from gles_delegate.device.profiles import LLVMPIPE, TileSearch
 from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import OUTPUT_BLOCK, GpuContext
 from gles_delegate.gl.egl import current_context
-from tests.gl.test_egl import run_python
 from tests.support.convolutions import network
 from tests.support.force import force_profile
+from tests.support.process import run_python
 from tests.support.sketch import Sketch
 from tests.support.small import allocated, expected, small_model
 
@@ -117,11 +115,7 @@ def test_nothing_compiles_where_llvm_would_abort(tmp_path: Path) -> None:
     """20 MB of address space are too few for the faster programs, which are left out."""
     model = tmp_path / "model.tflite"
     model.write_bytes(network())
-    environment = {**os.environ, "MESA_SHADER_CACHE_DIR": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", LIMITED, str(model)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=100, check=False
-    )
+    done = run_python(LIMITED, model, MESA_SHADER_CACHE_DIR=str(tmp_path / "cache"))
     assert (done.returncode, done.stderr) == (0, "")
 
 

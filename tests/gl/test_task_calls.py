@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import gc
 import logging
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,10 +25,10 @@ from tests.conftest import Require
 from tests.support.example import EXAMPLES
 from tests.support.fake_networks import fake_bundle
 from tests.support.mediapipe import FOLDER, Oracle, image
+from tests.support.process import run_python
 
 pytestmark = pytest.mark.usefixtures("gl")
 MODES = vision.RunningMode
-ROOT = EXAMPLES.parent
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
 RNG = np.random.default_rng(0)
 FRAME = RNG.integers(0, 256, (180, 320, 3), np.uint8)
@@ -488,8 +486,7 @@ sys.exit(code)
 
 def test_a_fork_is_refused() -> None:
     """A child has neither the thread nor the context."""
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK, str(BALL)]
-    result = subprocess.run(command, cwd=ROOT, timeout=60, check=False)
+    result = run_python(FORK, BALL, PYTHONWARNINGS="ignore::DeprecationWarning")
     assert result.returncode == 1
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from tests.support.live import (
     negative_model,
     one_color,
 )
+from tests.support.process import run_python
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.windows import keyboard, started
 from tests.support.yolo import SIZE as YOLO_SIZE
@@ -277,8 +277,7 @@ def test_watch_says_what_to_install(missing: str, needing: str, picture: Path) -
     code = (
         f"import sys\nsys.modules[{missing!r}] = None\nfrom gles_delegate.cli import main\nmain()"
     )
-    command = [sys.executable, "-c", code, "watch", str(BALL), "--picture", str(picture)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    result = run_python(code, "watch", BALL, "--picture", picture)
     assert result.returncode == 1
     assert f"{needing} (import of {missing} halted" in result.stderr
     assert "pip install " in result.stderr

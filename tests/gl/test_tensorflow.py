@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.support.process import ROOT, run_python
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
 
@@ -54,13 +54,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def output(script: str, folder: Path | None = None, **variables: str) -> str:
-    root = Path(__file__).parents[2]
-    path = os.pathsep.join(map(str, (root, folder) if folder else (root,)))
-    ended = subprocess.run(
-        [sys.executable, "-c", START + script],
-        env={**os.environ, "PYTHONPATH": path, **variables},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    path = os.pathsep.join(map(str, (ROOT, folder) if folder else (ROOT,)))
+    ended = run_python(START + script, timeout=300, PYTHONPATH=path, **variables)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

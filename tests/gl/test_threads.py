@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import moderngl
@@ -24,6 +21,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from tests.gl.test_delegate import desktop_app
 from tests.support.example import EXAMPLES
+from tests.support.process import run_python
 from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model
 from tests.support.state import State, objects_in
@@ -340,17 +338,6 @@ if {close}:
 def test_the_end_of_a_process(close: bool) -> None:
     ended = run_python(AT_EXIT.format(close=close))
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, f"{close}\n", "")
-
-
-def run_python(script: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("own_delegate", [False, True])

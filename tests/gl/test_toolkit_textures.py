@@ -18,9 +18,9 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import attributes, libegl
 from tests.gl.test_binding import PICTURE, negated
 from tests.gl.test_delegate import es_app
-from tests.gl.test_egl import run_python
 from tests.gl.test_pixel_state import ctx  # noqa: F401
 from tests.support.app import App
+from tests.support.process import run_python
 from tests.support.small import allocated, check
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]

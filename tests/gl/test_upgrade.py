@@ -32,6 +32,7 @@ from tests.support.convolutions import (
     slowed,
     wait_for_background,
 )
+from tests.support.process import run_python
 from tests.support.small import allocated
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.background]
@@ -510,11 +511,7 @@ def end_early(code: str, folder: Path, runs: int, status: int = 0) -> str:
     """The output of a process that ends after some runs."""
     model = folder / "model.tflite"
     model.write_bytes(network())
-    environment = {**os.environ, "MESA_SHADER_CACHE_DIR": str(folder / "cache")}
-    command = [sys.executable, "-c", code, str(model), str(runs)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, env=environment, timeout=SECONDS, check=False
-    )
+    done = run_python(code, model, runs, MESA_SHADER_CACHE_DIR=str(folder / "cache"))
     assert (done.returncode, done.stderr) == (status, "")
     return done.stdout
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from itertools import groupby
@@ -41,6 +40,7 @@ from tests.support.lies import (
     rsqrt_model,
     watched_driver,
 )
+from tests.support.process import run_python
 from tests.support.sampling import choose, drawn
 from tests.support.state import State
 
@@ -197,8 +197,7 @@ def test_the_command_needs_no_litert() -> None:
         "from gles_delegate.cli import main\n"
         "main()\n"
     )
-    root = Path(gd.__file__).parents[1]
-    subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=True)
+    assert run_python(code).returncode == 0
 
 
 @pytest.mark.usefixtures("few_cases")

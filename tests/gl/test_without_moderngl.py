@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.support.process import run_python
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -33,31 +31,20 @@ with gd.EglContext(), gd.GpuDelegate(context="current") as delegate:
 """
 
 
-def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", BLOCKED + code, *arguments],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 def test_a_model_runs_on_an_own_context() -> None:
-    result = python(RUN)
+    result = run_python(BLOCKED + RUN)
     # The last line gets as far as a check that takes moderngl's buffers for what they are.
     assert "ValueError: expected a buffer of the delegate's context" in result.stderr
     assert "2 of 2 nodes run on the GPU" in result.stdout
 
 
 def test_the_current_egl_context_is_adopted() -> None:
-    result = python(ADOPT)
+    result = run_python(BLOCKED + ADOPT)
     assert result.returncode == 0, result.stderr
     assert "2 of 2 nodes run on the GPU" in result.stdout
 
 
 def test_the_doctor_finds_the_machine_healthy() -> None:
-    result = python("from gles_delegate.cli import main; main()", "doctor")
+    result = run_python(BLOCKED + "from gles_delegate.cli import main; main()", "doctor")
     assert result.returncode == 0, result.stdout + result.stderr
     assert "passed" in result.stdout

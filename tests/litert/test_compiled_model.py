@@ -8,10 +8,9 @@ import platform
 import re
 import struct
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from gles_delegate.gl.mesa import processor_has
 from gles_delegate.hosts import environment as environments
 from gles_delegate.litert import accelerator
 from tests.support.oracle import run_gles, run_litert
+from tests.support.process import run_python
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
@@ -223,19 +223,8 @@ def test_compiled_run_and_released_by_different_threads(environment: Any) -> Non
     models: list[Any] = []
 
     def in_thread(function: Any) -> None:
-        failures: list[BaseException] = []
-
-        def call() -> None:
-            try:
-                function()
-            except BaseException as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=call)
-        thread.start()
-        thread.join()
-        if failures:
-            raise failures[0]
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(function).result()
 
     in_thread(lambda: models.append(compiled(environment, content)))
     in_thread(lambda: check(models[0], content, feeds))
@@ -389,13 +378,7 @@ def compile_and_run(environment, hardware=HardwareAccelerator.GPU):
 
 def run_apart(script: str) -> None:
     """Run a script after `SCRIPT`, in a process that may crash or hang, to "ran" and status 0."""
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python(SCRIPT + script)
     assert done.stdout.strip() == "ran", done.stderr
     assert done.returncode == 0, done.stderr
 

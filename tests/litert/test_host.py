@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-import subprocess
-import sys
 import textwrap
 import threading
 from collections.abc import Callable, Sequence
@@ -30,6 +28,7 @@ from gles_delegate.planning.partition import find_segments
 from gles_delegate.runtime.session import Session
 from tests.support import oracle
 from tests.support.oracle import assert_close, delegated_interpreter, run_litert
+from tests.support.process import run_python
 from tests.support.random_graphs import random_graph
 from tests.support.resources import require_flat
 from tests.support.schema import pack_model
@@ -107,8 +106,7 @@ def test_at_the_end_of_a_process() -> None:
         interpreter.invoke()
         print("done")
     """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = run_python(textwrap.dedent(script))
     assert (ended.returncode, ended.stdout) == (0, "done\n"), ended.stderr
 
 

@@ -1,0 +1,25 @@
+"""Python in other processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_python(
+    code: str, *arguments: object, timeout: float = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run code in the repository's root, with more environment variables."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
