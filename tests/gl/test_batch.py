@@ -26,6 +26,7 @@ from gles_apps.cli import batch as batch_command
 from gles_delegate.cli.group import gles_delegate
 from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
+from tests.support.small import picture_classifier
 from tests.support.yolo import found_in, yolo_model
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -33,17 +34,6 @@ pytestmark = pytest.mark.usefixtures("gl")
 PATIENCE = 120
 """Seconds that a process may take."""
 ANY_FILE = str(Path(__file__).parents[1] / "support" / "any_file")
-
-
-def network(seed: int = 0) -> bytes:
-    """Pictures to five classes."""
-    s = Sketch(np.random.default_rng(seed))
-    x = s.input((1, 8, 8, 3), name="picture")
-    y = s.op("CONV_2D", [x, s.constant(s.normal((5, 3, 3, 3))), s.constant(s.normal((5,)))],
-             [(1, 8, 8, 5)], padding="SAME", stride_w=1, stride_h=1,
-             dilation_w_factor=1, dilation_h_factor=1)  # fmt: skip
-    y = s.op("MEAN", [y, s.constant(np.int32([1, 2]))], [(1, 5)])
-    return s.build([s.op("SOFTMAX", [y], [s.tensor((1, 5), name="scores")], beta=1.0)])
 
 
 def save(path: Path, seed: int) -> NDArray[np.uint8]:
@@ -61,7 +51,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A model and three pictures, 0.png to 2.png."""
-    (tmp_path / "model.tflite").write_bytes(network())
+    (tmp_path / "model.tflite").write_bytes(picture_classifier())
     for i in range(3):
         save(tmp_path / f"{i}.png", i)
     return tmp_path
@@ -132,7 +122,7 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     text = batch(model, folder / "*.png", "--output", output)
     assert text == "4 pictures: 2 computed, 0 unreadable\n"
     rows = read(output)
-    for i, expected in enumerate(scores(pictures, network())):
+    for i, expected in enumerate(scores(pictures, picture_classifier())):
         assert rows[f"{i}.png"]["error"] is None
         np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
 
@@ -181,7 +171,7 @@ def test_it_says_what_the_first_rows_wait_for(
 
 def test_another_model_and_other_options_are_refused(folder: Path) -> None:
     model, other, output = folder / "model.tflite", folder / "other.tflite", folder / "r.csv"
-    other.write_bytes(network(1))
+    other.write_bytes(picture_classifier(1))
     batch(model, folder / "0.png", "--output", output)
     before = output.read_bytes()
     for arguments in ((other,), (model, "--mean", 1, "--std", 2), (model, "--no-antialias")):
@@ -261,7 +251,7 @@ def waiting(folder: Path) -> Iterator[Waiting]:
 def assert_complete(folder: Path) -> None:
     rows = read(folder / "r.csv")
     pictures = [np.asarray(Image.open(folder / f"{i}.png")) for i in range(3)]
-    for i, expected in enumerate(scores(pictures, network())):
+    for i, expected in enumerate(scores(pictures, picture_classifier())):
         np.testing.assert_array_equal(np.float32(rows[f"{i}.png"]["scores"]), expected)
 
 
@@ -382,7 +372,7 @@ def test_the_classes_of_pictures(folder: Path) -> None:
     rows = results_of(output)
     assert [Path(row["path"]).name for row in rows] == [f"{i}.png" for i in (0, 0, 1, 1, 2, 2)]
     pictures = [np.asarray(Image.open(folder / f"{i}.png")) for i in range(3)]
-    for i, expected in enumerate(scores(pictures, network())):
+    for i, expected in enumerate(scores(pictures, picture_classifier())):
         best = np.argsort(-expected)[:2]
         assert [row["label"] for row in rows[2 * i : 2 * i + 2]] == ["abcde"[j] for j in best]
         shares = [float(row["score"]) for row in rows[2 * i : 2 * i + 2]]

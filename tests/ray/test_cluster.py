@@ -27,7 +27,7 @@ import gles_delegate as gd
 from gles_apps import ray as on_ray
 from gles_apps.tasks.vision import TaskSettings
 from tests.support.chained import chained, expected_of, row_of
-from tests.support.sketch import Sketch
+from tests.support.small import picture_classifier
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = [
@@ -47,17 +47,6 @@ def cluster() -> Iterator[None]:
     ray.shutdown()
 
 
-def network() -> bytes:
-    """Pictures to five classes."""
-    s = Sketch(np.random.default_rng(0))
-    x = s.input((1, 8, 8, 3), name="picture")
-    y = s.op("CONV_2D", [x, s.constant(s.normal((5, 3, 3, 3))), s.constant(s.normal((5,)))],
-             [(1, 8, 8, 5)], padding="SAME", stride_w=1, stride_h=1,
-             dilation_w_factor=1, dilation_h_factor=1)  # fmt: skip
-    y = s.op("MEAN", [y, s.constant(np.int32([1, 2]))], [(1, 5)])
-    return s.build([s.op("SOFTMAX", [y], [s.tensor((1, 5), name="scores")], beta=1.0)])
-
-
 def pictures(count: int = ROWS) -> Array:
     return np.random.default_rng(1).integers(0, 256, (count, 8, 8, 3)).astype(np.uint8)
 
@@ -73,7 +62,7 @@ def actors(most: int = 2) -> Any:
 
 def alone(count: int = ROWS) -> Array:
     """The scores by one process."""
-    predictor = on_ray.Predictor(network())
+    predictor = on_ray.Predictor(picture_classifier())
     actual = predictor({"image": pictures(count)})["scores"]
     predictor.close()
     return actual
@@ -89,7 +78,7 @@ def check(rows: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("how", ["bytes", "reference", "path"])
 def test_a_dataset(how: str, tmp_path: Path) -> None:
-    model: Any = network()
+    model: Any = picture_classifier()
     if how == "reference":
         model = ray.put(model)
     elif how == "path":
@@ -118,7 +107,7 @@ class Dying(on_ray.Predictor):
 def test_an_actor_that_is_killed_loses_nothing(tmp_path: Path) -> None:
     mark = tmp_path / "killed"
     rows = dataset().map_batches(
-        Dying, fn_constructor_args=(network(), mark), compute=actors(), batch_size=16
+        Dying, fn_constructor_args=(picture_classifier(), mark), compute=actors(), batch_size=16
     )
     check(rows.take_all())
     assert mark.exists()
@@ -133,7 +122,9 @@ class Failing(on_ray.Predictor):
 
 @pytest.mark.parametrize("fault", ["driver", "model"])
 def test_what_no_actor_can_do_is_said_once(fault: str) -> None:
-    kind, model = (Failing, network()) if fault == "driver" else (on_ray.Predictor, b"no model")
+    kind, model = (
+        (Failing, picture_classifier()) if fault == "driver" else (on_ray.Predictor, b"no model")
+    )
     rows = dataset(20).map_batches(
         kind, fn_constructor_args=(model,), compute=actors(), batch_size=16
     )
@@ -146,7 +137,7 @@ def test_what_no_actor_can_do_is_said_once(fault: str) -> None:
 @ray.remote(num_cpus=1)  # type: ignore[untyped-decorator]
 class Worker:
     def __init__(self) -> None:
-        self._predictor = on_ray.Predictor(network())
+        self._predictor = on_ray.Predictor(picture_classifier())
 
     def place(self) -> tuple[str, set[int]]:
         return os.environ["LP_NUM_THREADS"], os.sched_getaffinity(0)
@@ -183,7 +174,7 @@ def test_a_service() -> None:
         "ADD", [b.input((1, 2), name="x"), b.input((1, 2), name="z")], [b.tensor((1, 2), name="y")]
     )
     serve.run(
-        on_ray.deployment(network(), settings=TaskSettings(top=2, labels=list("abcde"))),
+        on_ray.deployment(picture_classifier(), settings=TaskSettings(top=2, labels=list("abcde"))),
         name="a",
         route_prefix="/a",
     )
@@ -248,7 +239,7 @@ def test_users_of_a_service_get_the_results_of_their_own_rows() -> None:
 def test_pictures_on_a_cluster(tmp_path: Path) -> None:
     """It prints its result, and nothing of Ray's."""
     model, output = tmp_path / "model.tflite", tmp_path / "results.csv"
-    model.write_bytes(network())
+    model.write_bytes(picture_classifier())
     for i, picture in enumerate(pictures(5)):
         Image.fromarray(picture).save(tmp_path / f"{i}.png")
     command = [sys.executable, "-m", "gles_delegate", "batch", "--address", "local"]

@@ -45,6 +45,17 @@ def means() -> bytes:
     return b.build([y])
 
 
+def picture_classifier(seed: int = 0) -> bytes:
+    """Pictures [1, 8, 8, 3] to the scores of five classes."""
+    s = Sketch(np.random.default_rng(seed))
+    x = s.input((1, 8, 8, 3), name="picture")
+    weights = [s.constant(s.normal((5, 3, 3, 3))), s.constant(s.normal((5,)))]
+    y = s.op("CONV_2D", [x, *weights], [(1, 8, 8, 5)], padding="SAME", stride_w=1, stride_h=1,
+             dilation_w_factor=1, dilation_h_factor=1)  # fmt: skip
+    y = s.op("MEAN", [y, s.constant(np.int32([1, 2]))], [(1, 5)])
+    return s.build([s.op("SOFTMAX", [y], [s.tensor((1, 5), name="scores")], beta=1.0)])
+
+
 def with_a_detour() -> tuple[Sketch, bytes]:
     """RELU, EXP; a CAST to float64 and back, which the GPU does not take; ADD of both, TANH."""
     shape = (2, 5, 3)
