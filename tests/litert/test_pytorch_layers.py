@@ -15,7 +15,8 @@ from tests.support.pytorch import TorchLayer
 
 pytestmark = pytest.mark.usefixtures("gl")
 
-CELLS = pytest.mark.parametrize("cell", ["lstm", "gru"])
+BOTH = ("lstm", "gru")
+CELLS = pytest.mark.parametrize("cell", BOTH)
 SIZES: tuple[dict[str, Any], ...] = (
     {},
     dict(batch=3, units=5, depth=3),
@@ -56,14 +57,6 @@ def test_as_litert(cell: str, sizes: dict[str, Any]) -> None:
 
 
 @CELLS
-@pytest.mark.parametrize("shown", [(0, 2), (1, 3)])
-def test_states_that_others_read(cell: str, shown: tuple[int, ...]) -> None:
-    model = TorchLayer(cell, batch=2, shown=shown).model()
-    assert steps_of_layers(model[1]) == [10]
-    assert_as_litert(model)
-
-
-@CELLS
 @pytest.mark.parametrize("backward", [False, True])
 def test_dispatches_do_not_grow_with_steps(cell: str, backward: bool) -> None:
     counts = []
@@ -75,48 +68,26 @@ def test_dispatches_do_not_grow_with_steps(cell: str, backward: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cell", "damage", "steps"),
+    ("cell", "options", "steps"),
     [
-        *((cell, "elements", [5]) for cell in ("lstm", "gru")),
-        *((cell, "results", [5]) for cell in ("lstm", "gru")),
-        *((cell, "weights", [2, 1, 2]) for cell in ("lstm", "gru")),
-        *((cell, "gates", [2, 1, 2]) for cell in ("lstm", "gru")),
-        *((cell, "activation", [2, 2]) for cell in ("lstm", "gru")),
-        *((cell, "first biases", [4]) for cell in ("lstm", "gru")),
-        ("lstm", "input twice", [2, 2]),
-        ("lstm", "first gates", [4]),
-        ("gru", "first gates", [4]),
-        ("gru", "zero", [4]),
-        ("gru", "difference", [2, 2]),
+        *((cell, dict(damage="elements"), [5]) for cell in BOTH),
+        *((cell, dict(damage="results"), [5]) for cell in BOTH),
+        *((cell, dict(damage="weights"), [2, 1, 2]) for cell in BOTH),
+        *((cell, dict(damage="gates"), [2, 1, 2]) for cell in BOTH),
+        *((cell, dict(damage="activation"), [2, 2]) for cell in BOTH),
+        *((cell, dict(damage="first biases"), [4]) for cell in BOTH),
+        *((cell, dict(damage="first biases", batch=2), [8]) for cell in BOTH),
+        *((cell, dict(damage="first gates"), [4]) for cell in BOTH),
+        *((cell, dict(damage="a row", batch=2), [4, 4]) for cell in BOTH),
+        *((cell, dict(shown=shown, batch=2), [10]) for cell in BOTH for shown in ((0, 2), (1, 3))),
+        ("lstm", dict(damage="input twice"), [2, 2]),
+        ("lstm", dict(damage="no weights", given=True), []),
+        ("lstm", dict(damage="broadcast", batch=2), [4, 4]),
+        ("gru", dict(damage="zero"), [4]),
+        ("gru", dict(damage="difference"), [2, 2]),
     ],
 )
-def test_a_step_that_differs(cell: str, damage: str, steps: list[int]) -> None:
-    model = TorchLayer(cell, damage=damage).model()
+def test_a_step_that_differs(cell: str, options: dict[str, Any], steps: list[int]) -> None:
+    model = TorchLayer(cell, **options).model()
     assert steps_of_layers(model[1]) == steps
-    assert_as_litert(model)
-
-
-def test_a_state_without_weights() -> None:
-    model = TorchLayer("lstm", given=True, damage="no weights").model()
-    assert not steps_of_layers(model[1])
-    assert_as_litert(model)
-
-
-def test_an_input_that_all_rows_share() -> None:
-    model = TorchLayer("lstm", batch=2, damage="broadcast").model()
-    assert steps_of_layers(model[1]) == [4, 4]
-    assert_as_litert(model)
-
-
-@CELLS
-def test_a_gate_that_all_rows_share(cell: str) -> None:
-    model = TorchLayer(cell, batch=2, damage="a row").model()
-    assert steps_of_layers(model[1]) == [4, 4]
-    assert_as_litert(model)
-
-
-@CELLS
-def test_biases_of_a_row(cell: str) -> None:
-    model = TorchLayer(cell, batch=2, damage="first biases").model()
-    assert steps_of_layers(model[1]) == [8]
     assert_as_litert(model)

@@ -45,15 +45,19 @@ def unrolled(content: bytes) -> dict[int, str]:
     return dict(lowered.unrolled)
 
 
+def check(host: Any, content: bytes, feeds: list[Any]) -> None:
+    with host(content) as interpreter:
+        for values in (feeds, [2 * array for array in feeds]):
+            assert_close(run(interpreter, values), run_litert(content, values))
+
+
 @HOSTS
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_as_litert(host: Any, cell: str, sizes: dict[str, Any]) -> None:
     s, content = keras_model(KerasLayer(cell, **sizes))
     assert not unrolled(content)
-    with host(content) as interpreter:
-        for feeds in (s.feeds, [2 * array for array in s.feeds]):
-            assert_close(run(interpreter, feeds), run_litert(content, feeds))
+    check(host, content, s.feeds)
 
 
 @HOSTS
@@ -63,9 +67,7 @@ def test_as_litert(host: Any, cell: str, sizes: dict[str, Any]) -> None:
 def test_stacked_layers(host: Any, cell: str, batch: int, both_directions: bool) -> None:
     s, content = stacked_model(cell, batch, both_directions)
     assert not unrolled(content)
-    with host(content) as interpreter:
-        for feeds in (s.feeds, [2 * array for array in s.feeds]):
-            assert_close(run(interpreter, feeds), run_litert(content, feeds))
+    check(host, content, s.feeds)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -166,9 +168,7 @@ def test_unrolled_cells(host: Any, cell: str, sizes: dict[str, Any]) -> None:
     s, content = unrolled_model(KerasLayer(cell, **sizes))
     (layer,) = lower_graph(read_model(content), Limits()).layers
     assert len(layer.replaced) == len(layer.node.outputs)
-    with host(content) as interpreter:
-        for feeds in (s.feeds, [2 * array for array in s.feeds]):
-            assert_close(run(interpreter, feeds), run_litert(content, feeds))
+    check(host, content, s.feeds)
 
 
 def test_dispatches_of_unrolled_cells_do_not_grow_with_steps() -> None:

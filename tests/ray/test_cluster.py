@@ -200,11 +200,7 @@ def test_a_service() -> None:
             ("/a", b"text", "text/plain", 415, "image/... or application/json"),
             ("/b", b"text", "image/png", 415, "found a picture"),
             ("/b", b"{", JSON, 400, "expected JSON"),
-            ("/b", b"[1]", JSON, 400, "expected an object"),
             ("/b", b'{"x": [1, 2]}', JSON, 400, "inputs ['x', 'z'], found ['x']"),
-            ("/b", b'{"x": [1], "z": [1, 2]}', JSON, 400, "the shape [2] of"),
-            ("/b", b'{"x": ["a", "b"], "z": [1, 2]}', JSON, 400, "float32 numbers"),
-            ("/b", b'{"x": [1, 2], "z": [1, 2], "w": 1}', JSON, 400, "['w'] as well"),
         ):  # fmt: skip
             actual, answer = request(path, body, kind)
             assert (actual, message in answer["error"]) == (status, True), answer
