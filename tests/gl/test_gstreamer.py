@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -272,22 +272,16 @@ def test_a_task_sees_a_frame(tmp_path: Path) -> None:
 
 
 def test_two_pipelines_in_two_threads() -> None:
-    counts: list[int] = []
-
-    def play() -> None:
+    def play(_number: int) -> int:
         with GStreamer(COLORS.format(40, "NV12")) as source:
             count = 0
             for frame in source:
                 count += int(frame.pixels[5, 3, 0] > 90)
                 frame.close()
-            counts.append(count)
+            return count
 
-    threads = [threading.Thread(target=play) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert counts == [40, 40]
+    with ThreadPoolExecutor(2) as threads:
+        assert [*threads.map(play, range(2))] == [40, 40]
 
 
 def see(app: App) -> Seer:

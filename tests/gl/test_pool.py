@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import numpy as np
@@ -100,24 +101,18 @@ def test_other_options(context: gd.EglContext) -> None:
 
 def test_threads_by_turns(context: gd.EglContext) -> None:
     """Threads of two delegates, which a lock lets use the context one after the other."""
-    lock, errors = threading.Lock(), list[BaseException]()
+    lock = threading.Lock()
     wanted = expected(0.1)
 
     def work() -> None:
-        try:
-            for _ in range(4):
-                with lock, gd.GpuDelegate(context=context) as delegate:
-                    interpreter = in_ours(delegate, model(0.1))
-                    np.testing.assert_array_equal(run(interpreter, [X])[0], wanted)
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(4):
+            with lock, gd.GpuDelegate(context=context) as delegate:
+                interpreter = in_ours(delegate, model(0.1))
+                np.testing.assert_array_equal(run(interpreter, [X])[0], wanted)
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(work) for _ in range(2)]:
+            done.result()
     assert entries(context) == 0
 
 

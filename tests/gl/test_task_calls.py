@@ -296,24 +296,16 @@ def test_a_callback_may_close_its_task() -> None:
 
 
 def test_threads_share_a_task(expected: Any) -> None:
-    faults: list[object] = []
-    with vision.ImageSegmenter(options()) as segmenter:
+    with vision.ImageSegmenter(options()) as segmenter, ThreadPoolExecutor(4) as threads:
 
         def work(seed: int) -> None:
             mine = np.random.default_rng(seed).integers(0, 256, FRAME.shape, np.uint8)
             first = mask_of(segmenter.segment(image(mine)))
             for _ in range(5):
-                if not (mask_of(segmenter.segment(image(mine))) == first).all():
-                    faults.append(seed)
-                if not (mask_of(segmenter.segment(image(FRAME))) == expected).all():
-                    faults.append(seed)
+                assert (mask_of(segmenter.segment(image(mine))) == first).all()
+                assert (mask_of(segmenter.segment(image(FRAME))) == expected).all()
 
-        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert not faults
+        assert len([*threads.map(work, range(4))]) == 4
 
 
 def test_a_task_that_is_closed_while_others_wait() -> None:

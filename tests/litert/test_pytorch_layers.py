@@ -86,6 +86,7 @@ def test_dispatches_do_not_grow_with_steps(cell: str, backward: bool) -> None:
         ("gru", dict(damage="zero"), [4]),
         ("gru", dict(damage="difference"), [2, 2]),
     ],
+    ids=str,
 )
 def test_a_step_that_differs(cell: str, options: dict[str, Any], steps: list[int]) -> None:
     model = TorchLayer(cell, **options).model()
