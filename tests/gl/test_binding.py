@@ -62,6 +62,16 @@ def ends(interpreter: gd.Interpreter) -> tuple[int, int]:
     return x["index"], y["index"]
 
 
+def sampled(
+    app: App, model: bytes, texture: Any, transform: gd.ImageTransform | None = None
+) -> gd.Interpreter:
+    """The interpreter of a model that has run with a texture as its input."""
+    interpreter = app.interpreter(model)
+    app.delegate.bind_texture_to_tensor(0, texture, transform=transform)
+    interpreter.invoke()
+    return interpreter
+
+
 TRANSFORMS: dict[str, dict[str, Any]] = {
     "plain": {},
     "normalized": {"mean": (120.0, 110.0, 100.0), "std": (60.0, 50.0, 40.0)},
@@ -104,13 +114,11 @@ def test_a_sampled_texture_is_what_numpy_makes_of_it(
     options: dict[str, Any], size: tuple[int, int], app: App
 ) -> None:
     transform = gd.ImageTransform(**options)
-    interpreter = app.interpreter(negated((1, *size, transform.depth)))
-    x, y = ends(interpreter)
-    app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
-    interpreter.invoke()
+    model = negated((1, *size, transform.depth))
+    interpreter = sampled(app, model, app.texture(PICTURE), transform)
     expected = transform.apply(PICTURE, size)
     half_a_step = 0.5 / np.min(transform.std or 255)
-    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=half_a_step / 50)
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=half_a_step / 50)
 
 
 @pytest.mark.parametrize("options", TRANSFORMS.values(), ids=TRANSFORMS)
@@ -121,11 +129,8 @@ def test_a_tensor_with_channels_first(options: dict[str, Any], size: tuple[int, 
     results = []
     for shape in ((1, *size, transform.depth), (1, transform.depth, *size)):
         with closing(App()) as app:
-            interpreter = app.interpreter(negated(shape))
-            x, y = ends(interpreter)
-            app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
-            interpreter.invoke()
-            results.append(interpreter.get_tensor(y))
+            interpreter = sampled(app, negated(shape), app.texture(PICTURE), transform)
+            results.append(interpreter.get_tensor(1))
     np.testing.assert_array_equal(results[1], np.moveaxis(results[0], 3, 1))
 
 
@@ -161,31 +166,23 @@ def test_formats_of_textures(dtype: str, channels: int, app: App) -> None:
     if dtype != "uint8":
         picture = RNG.uniform(-1, 1, picture.shape).astype(dtype)
     transform = gd.ImageTransform(channels="rgba", rotation=20, roi=(2, 3, 30, 20))
-    interpreter = app.interpreter(negated((1, 9, 11, 4)))
-    x, y = ends(interpreter)
-    app.delegate.bind_texture_to_tensor(x, app.texture(picture).glo, transform=transform)
-    interpreter.invoke()
+    interpreter = sampled(app, negated((1, 9, 11, 4)), app.texture(picture).glo, transform)
     expected = transform.apply(picture, (9, 11))
-    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-4)
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-4)
 
 
 def test_floats_of_a_texture_pass_unchanged(app: App) -> None:
     picture = RNG.standard_normal(PICTURE.shape).astype(np.float32)
-    interpreter = app.interpreter(negated((1, *PICTURE.shape)))
-    x, y = ends(interpreter)
     transform = gd.ImageTransform(channels="rgba")
-    app.delegate.bind_texture_to_tensor(x, app.texture(picture), transform=transform)
-    interpreter.invoke()
-    np.testing.assert_array_equal(-interpreter.get_tensor(y)[0], picture)
+    interpreter = sampled(app, negated((1, *PICTURE.shape)), app.texture(picture), transform)
+    np.testing.assert_array_equal(-interpreter.get_tensor(1)[0], picture)
 
 
 def test_the_textures_own_filter_does_not_matter(app: App) -> None:
     """One that asks for mipmaps and has none would be black to its own sampler."""
     texture = app.texture(PICTURE)
     texture.filter = moderngl.LINEAR_MIPMAP_LINEAR, moderngl.LINEAR
-    interpreter = app.interpreter(negated((1, 9, 11, 3)))
-    app.delegate.bind_texture_to_tensor(0, texture)
-    interpreter.invoke()
+    interpreter = sampled(app, negated((1, 9, 11, 3)), texture)
     expected = gd.ImageTransform().apply(PICTURE, (9, 11))
     np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
 
@@ -211,13 +208,10 @@ def test_planes_of_video(
     chroma = RNG.integers(0, 256, (height, (size[1] + 1) // 2, 2), np.uint8)
     planes = [luma, chroma[..., 0], chroma[..., 1]] if layout == "I420" else [luma, chroma]
     transform = gd.ImageTransform(**options)
-    interpreter = app.interpreter(negated((1, 16, 16, transform.depth)))
-    x, y = ends(interpreter)
     textures = [app.texture(plane) for plane in planes]
-    app.delegate.bind_texture_to_tensor(x, textures, transform=transform)
-    interpreter.invoke()
+    interpreter = sampled(app, negated((1, 16, 16, transform.depth)), textures, transform)
     expected = transform.apply(planes, (16, 16))
-    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-3)
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("packed", ["yuyv", "uyvy"])
@@ -233,13 +227,10 @@ def test_planes_of_video(
 def test_packed_pixels_of_webcams(packed: Any, options: dict[str, Any], app: App) -> None:
     frame = RNG.integers(0, 256, (21, 30, 2), np.uint8)
     transform = gd.ImageTransform(packed=packed, **options)
-    interpreter = app.interpreter(negated((1, 16, 16, transform.depth)))
-    x, y = ends(interpreter)
     texture = app.texture(frame.reshape(21, 15, 4))
-    app.delegate.bind_texture_to_tensor(x, texture, transform=transform)
-    interpreter.invoke()
+    interpreter = sampled(app, negated((1, 16, 16, transform.depth)), texture, transform)
     expected = transform.apply(frame, (16, 16))
-    np.testing.assert_allclose(-interpreter.get_tensor(y), expected, atol=1e-3)
+    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("channels", [2, 3])
@@ -254,34 +245,24 @@ def test_packed_pixels_have_four_channels(channels: int, app: App) -> None:
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("scale", [0.0, 1 / 64])
 @pytest.mark.parametrize("options", [{}, {"mean": 127.5, "std": 60}, {"channels": "rgba"}])
-def test_8_bit_inputs(dtype: str, scale: float, options: dict[str, Any], app: App) -> None:
+@pytest.mark.parametrize("channels_first", [False, True])
+def test_8_bit_inputs(
+    dtype: str, scale: float, options: dict[str, Any], channels_first: bool, app: App
+) -> None:
     transform = gd.ImageTransform(**options)
-    interpreter = app.interpreter(negated((1, 7, 11, transform.depth), dtype, scale))
-    x, y = ends(interpreter)
-    app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
-    interpreter.invoke()
+    shape = (1, transform.depth, 7, 11) if channels_first else (1, 7, 11, transform.depth)
+    interpreter = sampled(app, negated(shape, dtype, scale), app.texture(PICTURE), transform)
     detail = interpreter.get_input_details()[0]
     expected = transform.apply(
         PICTURE, (7, 11), dtype=dtype, quantization=detail["quantization"]
     ).astype(int)
-    actual = interpreter.get_tensor(y)
+    actual = interpreter.get_tensor(1)
+    if channels_first:
+        actual = np.moveaxis(actual, 1, 3)
     assert actual.dtype == dtype
     assert len(np.unique(actual)) > 1
     assert np.abs(actual - expected).max() <= 1
     assert (actual == expected).mean() > 0.98  # where a half is rounded may differ
-
-
-def test_8_bit_channels_first(app: App) -> None:
-    transform = gd.ImageTransform(mean=100, std=60)
-    interpreter = app.interpreter(negated((1, 3, 7, 11), "int8", 1 / 64))
-    x, y = ends(interpreter)
-    app.delegate.bind_texture_to_tensor(x, app.texture(PICTURE), transform=transform)
-    interpreter.invoke()
-    quantization = interpreter.get_input_details()[0]["quantization"]
-    expected = transform.apply(PICTURE, (7, 11), dtype="int8", quantization=quantization)
-    actual = np.moveaxis(interpreter.get_tensor(y), 1, 3).astype(int)
-    assert np.abs(actual - expected).max() <= 1
-    assert (actual == expected).mean() > 0.98
 
 
 SCORES = RNG.standard_normal((1, 6, 10, 5)).astype(np.float32)
