@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,9 +22,6 @@ X: Dims = (2, 3, 4, 5, 3)
 
 
 IMAGE: Dims = (2, 4, 6, 5)
-
-
-CUBE = tuple(itertools.product((0, 1), repeat=3))
 
 
 def data(

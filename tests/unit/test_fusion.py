@@ -380,10 +380,6 @@ def test_not_this_depthwise_convolution(net: Net, case: str) -> None:
     assert ("depthwise_conv_2d" in actual, "depthwise_product" in actual) == (True, False)
 
 
-SLICE = 8 * 8 * 16
-"""Bytes of a slice of 8 x 8 pixels: a multiple of what allocations are aligned to."""
-
-
 def test_a_dispatch_names_the_nodes_that_it_does_the_work_of(net: Net) -> None:
     y = net.op("TANH", [net.op("ADD", [net.conv(net.depthwise()), net.x])])
     (first,) = (d for d in net.plan(y, limits=ROOMY).dispatches if d.shader == "depthwise_product")
