@@ -149,6 +149,22 @@ def test_every_form_of_every_profile_is_right(
     assert [result for result in results if not result.passed] == []
 
 
+@pytest.mark.parametrize("name", ["UNKNOWN", "INTEL"])
+def test_every_case_is_right_in_float16(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With constants of float16, and of float32. A sample has a quarter."""
+    force_profile(monkeypatch, profiles.NAMED[name])
+    gpu = GpuContext()
+    try:
+        with gpu.guard():
+            forms = [form for form in every_form(gpu.limits) if form.half and not form.choice]
+            cases = CASES if sampling.everything else drawn(CASES, len(CASES) // 4)
+            wrong = [result for result in verified(gpu, cases, forms) if not result.passed]
+    finally:
+        gpu.release()
+    assert len(forms) == 1
+    assert wrong == []
+
+
 @pytest.mark.parametrize("op", SAMPLED)
 def test_loops_that_end_early_show(op: str) -> None:
     """The quick cases of each op show whether a loop of a shader ends after its first pass."""

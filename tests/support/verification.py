@@ -167,7 +167,8 @@ def made(context: GpuContext) -> list[VerificationCase]:
     cases = [*chosen(), *others()]
     limits = replace(context.limits, buffer_texels=0, chain_blocks=0)
     halves = [
-        Form(replace(limits, profile=p), half=True) for p in (profiles.UNKNOWN, profiles.MALI_G)
+        Form(replace(limits, profile=p), half=True)
+        for p in (profiles.UNKNOWN, profiles.MALI_G, profiles.INTEL)
     ]
     inaccurate = {
         (result.op, result.name)
