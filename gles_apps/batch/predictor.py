@@ -255,7 +255,7 @@ class Predictor:
             return self._one_by_one(feeds, rows)
         kind = tuple(array.shape[1:] for array in feeds.values())
         size = self._sizes.get(kind, self._rows)
-        if rows > size and kind not in self._fixed:
+        if rows > size and not self._has_states and kind not in self._fixed:
             together = self._as_one(feeds, rows)
             if together is not None:
                 self._sizes[kind] = rows
@@ -274,7 +274,7 @@ class Predictor:
     def _as_one(self, feeds: Mapping[str, Array], rows: int) -> Batch | None:
         """The outputs of more rows than before, computed together; None if rows affect others."""
         shapes = {self.inputs[name]["index"]: array.shape for name, array in feeds.items()}
-        if self._has_states or not self._delegation.rows_are_independent(shapes):
+        if not self._delegation.rows_are_independent(shapes):
             log.info("rows are computed one by one: the graph may combine them")
             return None
         try:

@@ -123,8 +123,11 @@ def is_picture(file: str) -> bool:
 
 
 def _picture(file: ModelFile | None, inputs: Sequence[str]) -> Path | None:
-    """The picture for the only input of a file or of a bundle; None: there are arrays or more
-    inputs.
+    """The picture for the only input; None: there are arrays or more inputs.
+
+    Args:
+        file: The model; None: a bundle.
+        inputs: The files of the inputs.
     """
     if file is None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
@@ -132,7 +135,7 @@ def _picture(file: ModelFile | None, inputs: Sequence[str]) -> Path | None:
         return Path(inputs[0])
     graph = file.graph()
     files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
-    shown = [file for file in files.values() if is_picture(str(file))]
+    shown = [path for path in files.values() if is_picture(str(path))]
     seen = [index for index in graph.inputs if is_seen(graph.tensors[index])]
     return shown[0] if len(graph.inputs) == len(shown) == len(seen) == 1 else None
 
@@ -154,8 +157,8 @@ def _look(
     task = task_of(base, settings)
     if task in (None, "repaint"):
         return None
-    pictures = [file for file in outputs if is_picture(file)]
-    arrays = [file for file in outputs if not is_picture(file)]
+    pictures = [name for name in outputs if is_picture(name)]
+    arrays = [name for name in outputs if not is_picture(name)]
     _require_one(pictures, [*arrays, *map(str, [folder] if folder else [])] if file is None else [])
     if task == "classify":
         settings = replace(settings, top=settings.top or 1)

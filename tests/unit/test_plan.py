@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from math import prod
@@ -25,6 +22,7 @@ from gles_delegate.planning.ports import Elements, Pixels, Port, SampledPicture
 from gles_delegate.shaders.dispatch import Dispatch, Grid, Value
 from tests.op_table.graphs import GRAPHS
 from tests.support.models import REAL_MODELS
+from tests.support.process import run_python
 from tests.support.random_graphs import random_graph
 from tests.support.sketch import Sketch
 from tests.support.soundness import check_buffers
@@ -358,14 +356,6 @@ def test_every_process_plans_alike() -> None:
     """Otherwise a process does not find the programs that another one stored. The order of texts in
     a set differs between processes.
     """
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", DIGEST],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            stdout=subprocess.PIPE,
-        )
-        for seed in ("1", "2")
-    ]
-    first, second = (process.communicate()[0] for process in processes)
+    first, second = (run_python(DIGEST, PYTHONHASHSEED=seed).stdout for seed in ("1", "2"))
     assert len(first) > 60
     assert first == second
