@@ -5,8 +5,8 @@
 #ifndef ASSEMBLED
 #define OUT_VEC ivec4
 #define OUT_ELEMENT ivec4
-#define IN_CHANNELS 4  // channels of SCORES
-#define IN_PIXELS 10  // pixels of SCORES
+#define SCORES_CHANNELS 4  // channels of SCORES
+#define SCORES_PIXELS 10  // pixels of SCORES
 #define SCORES_PER_BOX 4
 #define FIRST_CLASS 1  // in the scores of a box
 #define LARGEST_OF 1  // number of a box's scores that make its score in a class
@@ -27,9 +27,9 @@ void main() {
   ivec4 keys = ivec4(NONE);
   for (int i = 0; i < 4 && box + i < BOXES; ++i) {
     int element = (box + i) * SCORES_PER_BOX + first;
-    float score = LOAD_ELEMENT(SCORES, element, IN_CHANNELS, IN_PIXELS);
+    float score = LOAD_ELEMENT(SCORES, element, SCORES_CHANNELS, SCORES_PIXELS);
     for (int n = 1; n < LARGEST_OF; ++n) {
-      float other = LOAD_ELEMENT(SCORES, element + n, IN_CHANNELS, IN_PIXELS);
+      float other = LOAD_ELEMENT(SCORES, element + n, SCORES_CHANNELS, SCORES_PIXELS);
       if (other > score) score = other;
     }
 #if ABOVE

@@ -11,8 +11,8 @@
 #define LABELS 3  // classes that are ranked
 #define FIRST_CLASS 1  // of them, in the scores of a box
 #define SCORES_PER_BOX 4
-#define IN_CHANNELS 4  // channels of SCORES
-#define IN_PIXELS 10  // pixels of SCORES
+#define SCORES_CHANNELS 4  // channels of SCORES
+#define SCORES_PIXELS 10  // pixels of SCORES
 #endif
 #include "lib/tensor.glsl"
 #include "lib/index.glsl"
@@ -26,7 +26,7 @@ INPUT1(SCORES)
 
 float score(int box, int label) {
   int element = box * SCORES_PER_BOX + FIRST_CLASS + label;
-  return LOAD_ELEMENT(SCORES, element, IN_CHANNELS, IN_PIXELS);
+  return LOAD_ELEMENT(SCORES, element, SCORES_CHANNELS, SCORES_PIXELS);
 }
 
 // A heap of labels, the lowest score on top. std::partial_sort of libstdc++ keeps such a one, so that

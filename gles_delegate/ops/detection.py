@@ -78,7 +78,7 @@ class Candidates:
     def _score_defines(self) -> dict[str, Define]:
         return {
             **self._defines,
-            **self.scores.size_defines("IN"),
+            **self.scores.size_defines("SCORES"),
             "SCORES_PER_BOX": self.scores.elements // max(self.boxes, 1),
             "FIRST_CLASS": self.first,
         }

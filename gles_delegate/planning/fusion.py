@@ -1,17 +1,14 @@
-"""Rewrites of the dispatch list: pure functions that leave the results as they are."""
+"""Rules that fuse dispatches, or spare copies; they leave the results as they are."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from math import ceil
 from types import MappingProxyType
-from typing import TypeAlias
 
 import numpy as np
 
-from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
@@ -19,134 +16,75 @@ from gles_delegate.ops.lib.elementwise import DIV, MUL, Elementwise
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
-from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.in_place import is_range
-from gles_delegate.shaders.dispatch import (
-    Call,
-    Const,
-    Dispatch,
-    Operand,
-    Value,
-    call_operands,
-    every_call,
-)
-
-MOST_CALLS = 16
-"""Maximum calls of an epilogue: compile time grows faster than a shader's length. Published models
-have up to 9."""
+from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, Scope, has_texels_of
+from gles_delegate.shaders.dispatch import Call, Const, Dispatch, Operand, Value, call_operands
 
 SMALLEST, LARGEST = (float(n) for n in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
 """The range of float32's normal numbers."""
 
-
-@dataclass(frozen=True)
-class Scope:
-    """The surroundings of the dispatches that are rewritten.
-
-    Attributes:
-        kept: Tensors that must exist after the run.
-        tensors: The tensors of the graph.
-        half: Tensors and weights will be stored as float16.
-    """
-
-    kept: Set[Value]
-    tensors: Sequence[Tensor]
-    limits: Limits
-    half: bool = False
-
-
 _IDENTITIES = (Call(MUL, number=1), Call(MUL, number=1, operand_first=True), Call(DIV, number=1))
 """Calls that return their argument; adding 0 is none, as it changes the sign of -0."""
 
-Rewrite: TypeAlias = Callable[[list[Dispatch], Scope], list[Dispatch]]
+
+def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
+    """An element-wise dispatch as the end of the one that computes an operand.
+
+    Preferably of operands without the zero channels that a copy added to them.
+    """
+    makers = {read: listing.maker(read, dispatch) for read in dispatch.reads}
+    wider = {o: d for o, d in makers.items() if isinstance(d, Copy) and d.is_wider}
+    copied = {operand: copy.reads[0] for operand, copy in wider.items()}
+    for reads in dict.fromkeys((tuple(copied.get(o, o) for o in dispatch.reads), dispatch.reads)):
+        pools = _pools(listing, dispatch, reads)
+        sources = {o: pools[o].reads[0] if o in pools else o for o in reads}
+        # The last to be computed: by then the other operand has been.
+        source, before = _last_made(listing, dispatch, sources)
+        if before is None or not listing.is_read_once(source) or _is_read_in_place(listing, before):
+            continue
+        call = _as_call(replace(dispatch, reads=reads), source, listing.scope.tensors, pools)
+        if call is not None:
+            epilogue = before.epilogue + call + dispatch.epilogue
+            made = replace(before, output=dispatch.output, epilogue=epilogue)
+            yield Edit(made, before, dispatch, *wider.values(), *pools.values())
 
 
-def fuse_elementwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Fuse element-wise dispatches into the epilogue of the dispatch that produces their input."""
-    return _ElementwiseFusion(dispatches, scope).run()
+fuse_elementwise = Rule(Is(Elementwise), _as_epilogues)
+"""Fuse element-wise dispatches into the epilogue of the dispatch that produces their input."""
 
 
-class _ElementwiseFusion:
-    def __init__(self, dispatches: list[Dispatch], scope: Scope) -> None:
-        self._dispatches = dispatches
-        self._scope = scope
-        self._writers: defaultdict[Operand, list[int]] = defaultdict(list)
-        for i, dispatch in enumerate(dispatches):
-            self._writers[dispatch.output].append(i)
-        self._reads: Counter[Operand] = Counter(o for d in dispatches for o in d.operands)
-        self._narrow: dict[Operand, Operand] = {
-            d.output: d.reads[0] for d in dispatches if isinstance(d, Copy) and d.is_wider
-        }
-        self._pools: dict[Operand, Pooling] = {
-            d.output: d
-            for d in dispatches
-            if isinstance(d, Pooling) and d.halves and self._reads[d.output] == 1
-        }
-        self._result: list[Dispatch] = []
-        self._producers: dict[Operand, int] = {}
+def _pools(
+    listing: Listing, dispatch: Dispatch, reads: Sequence[Operand]
+) -> dict[Operand, Pooling]:
+    """The pools of 2 x 2 pixels whose results a dispatch reads, and no others."""
+    makers = {read: listing.maker(read, dispatch) for read in reads if listing.reads(read) == 1}
+    return {o: d for o, d in makers.items() if isinstance(d, Pooling) and d.halves}
 
-    def run(self) -> list[Dispatch]:
-        for dispatch in self._dispatches:
-            # Prefer operands without the zero channels that a copy added to them.
-            narrower = tuple(self._narrow.get(operand, operand) for operand in dispatch.reads)
-            if not any(
-                self._fuse(dispatch, reads) for reads in dict.fromkeys((narrower, dispatch.reads))
-            ):
-                self._producers[dispatch.output] = len(self._result)
-                self._result.append(dispatch)
-        return self._result
 
-    def _fuse(self, dispatch: Dispatch, operands: tuple[Operand, ...]) -> bool:
-        # The last of the producers: by then the other operand has been computed.
-        source = max(operands, key=self._ready)
-        call = _as_call(replace(dispatch, reads=operands), source, self._scope.tensors, self._pools)
-        producer = self._producers.get(source)
-        if call is None or producer is None or source in self._scope.kept:
-            return False
-        before = self._result[producer]
-        if isinstance(before, Copy) and self._is_read_in_place(before):
-            return False
-        epilogue = before.epilogue + call + dispatch.epilogue
-        most = self._scope.limits.reads_for(dispatch.output.nbytes)
-        own = call_operands(dispatch.epilogue)
-        if (
-            not len(self._writers[source]) == self._reads[source] == 1
-            or len(before.operands) + len(call_operands(call) + own) > most
-            or sum(1 for _ in every_call(epilogue)) > MOST_CALLS
-            or any(self._producers.get(operand, -1) > producer for operand in own)
-        ):
-            return False
-        joined = before.joined(dispatch, *self._unread(dispatch, operands, call))
-        self._result[producer] = replace(joined, output=dispatch.output, epilogue=epilogue)
-        self._producers[dispatch.output] = producer
-        return True
+def _last_made(
+    listing: Listing, dispatch: Dispatch, sources: Mapping[Operand, Operand]
+) -> tuple[Operand, Dispatch | None]:
+    """The operand whose source was computed last, and the dispatch that computes it, if any."""
 
-    def _is_read_in_place(self, copy: Copy) -> bool:
-        """Whether its readers will read the input itself; see `drop_copies`."""
-        alignment = self._scope.limits.offset_alignment * (2 if self._scope.half else 1)
-        source = copy.reads[0]
-        return (
-            source in self._producers
-            and source not in self._scope.kept
-            and copy.output not in self._scope.kept
-            and is_range(copy, alignment)
-        )
+    def ready(operand: Operand) -> int:
+        maker = listing.maker(sources[operand], dispatch)
+        return listing.place(maker) if maker else -1
 
-    def _ready(self, operand: Operand) -> int:
-        """Index of the dispatch that produces the operand, or the input of its pool."""
-        pool = self._pools.get(operand)
-        return self._producers.get(pool.reads[0] if pool else operand, -1)
+    last = max(sources, key=ready)
+    return last, listing.maker(last, dispatch)
 
-    def _unread(
-        self, dispatch: Dispatch, operands: tuple[Operand, ...], call: tuple[Call, ...]
-    ) -> list[Dispatch]:
-        """The dispatches whose results nothing reads once `dispatch` is fused."""
-        fused = {c.operand for c in call}
-        pools = set(operands) & self._pools.keys() - fused
-        replaced = set(dispatch.reads) - set(operands) | pools
-        read_once = (operand for operand in replaced if self._reads[operand] == 1)
-        indices = sorted(i for operand in read_once for i in self._writers.get(operand, ()))
-        return [self._dispatches[i] for i in indices]
+
+def _is_read_in_place(listing: Listing, copy: Dispatch) -> bool:
+    """Whether the readers of a copy will read its input itself; see `drop_copies`."""
+    scope, source = listing.scope, copy.reads[0] if copy.reads else None
+    alignment = scope.limits.offset_alignment * (2 if scope.half else 1)
+    return (
+        isinstance(copy, Copy)
+        and source is not None
+        and listing.maker(source, copy) is not None
+        and scope.kept.isdisjoint({source, copy.output})
+        and is_range(copy, alignment)
+    )
 
 
 def _as_call(
@@ -178,7 +116,7 @@ def operand_call(
     operand has the same texels, the first of them, one pixel, or one element. It may be a result
     of `pools`.
     """
-    if (source.channels, source.pixels) != (dispatch.output.channels, dispatch.output.pixels):
+    if not has_texels_of(source, dispatch.output):
         return None
     if len(dispatch.reads) == 1:
         return (Call(dispatch.function),) if dispatch.function else ()
@@ -214,56 +152,6 @@ def number_of(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
     return number if number == 0 or SMALLEST <= abs(number) <= LARGEST else None
 
 
-def propagate_copies(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Copy propagation: read from the source of a copy instead of from its result.
-
-    Not from kept tensors: a dispatch may have changed them in the meantime. Inputs that none
-    changes are read, if the copy's result is then no longer needed.
-    """
-    writers: defaultdict[Operand, list[Dispatch]] = defaultdict(list)
-    readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
-    unchanged = scope.kept - {dispatch.output for dispatch in dispatches}
-    same: dict[Operand, Operand] = {}
-    result: list[Dispatch] = []
-    for dispatch in dispatches:
-        if same:
-            dispatch = dispatch.reading(lambda operand: same.get(operand, operand))
-        if isinstance(dispatch, Copy):
-            dispatch = _through(dispatch, writers, scope, readers)
-            if _is_same(dispatch, scope):
-                same[dispatch.output] = dispatch.reads[0]
-        copies: list[Dispatch] = [dispatch]
-        if isinstance(dispatch, Copy):
-            is_last = readers[dispatch.reads[0]] == 1
-            kept = scope.kept - unchanged if is_last else scope.kept
-            copies = [*_shortcuts(dispatch, writers, kept, scope.limits)] or copies
-        writers[dispatch.output] += copies
-        result += copies
-    return result
-
-
-def _through(
-    copy: Copy,
-    writers: Mapping[Operand, list[Dispatch]],
-    scope: Scope,
-    readers: Mapping[Operand, int],
-) -> Copy:
-    """One copy instead of two in a row, such as two transpositions, or the same copy."""
-    old, *fill = copy.reads
-    before = writers[old][0] if len(writers[old]) == readers[old] == 1 else None
-    if not isinstance(before, Copy) or before.target or len(before.reads) > 1:
-        return copy
-    source = before.reads[0]
-    if old in scope.kept or source in scope.kept or call_operands(before.epilogue):
-        return copy
-    layout = copy.layout.through(before.layout)
-    if layout is None:
-        return copy
-    calls = (*before.epilogue, *copy.epilogue)
-    made = view(source, copy.output, layout, scope.limits, copy.node, copy.target, calls, *fill)
-    return made.joined(copy, before)
-
-
 def _is_same(copy: Copy, scope: Scope) -> bool:
     """Whether its readers can read its source instead."""
     source, output = copy.reads[0], copy.output
@@ -276,23 +164,21 @@ def _is_same(copy: Copy, scope: Scope) -> bool:
     )
 
 
-def _shortcuts(
-    copy: Copy, writers: Mapping[Operand, list[Dispatch]], kept: Set[Value], limits: Limits
-) -> list[Copy]:
-    """Equivalent copies that read the original sources directly, or [] if there are none."""
+def _shortcuts(listing: Listing, copy: Copy, kept: Set[Value]) -> list[Copy]:
     old, *fill = copy.reads
+    limits, writers = listing.scope.limits, listing.writers(old)
     sources = {
         w.span: w.reads[0]
-        for w in writers[old]
+        for w in writers
         if isinstance(w, Copy) and w.span and w.reads[0] not in kept
     }
     if list(sources) == [(0, old.elements)]:
         source = sources[0, old.elements]
         node, target = copy.node, copy.target
         shorter = view(source, copy.output, copy.layout, limits, node, target, copy.epilogue, *fill)
-        return _shortcuts(shorter, writers, kept, limits) or [shorter]
+        return _shortcuts(listing, shorter, kept) or [shorter]
     in_rows = copy.target is None and copy.span and copy.output.channels == 4
-    if not in_rows or len(sources) < len(writers[old]) or any(begin % 4 for begin, _ in sources):
+    if not in_rows or len(sources) < len(writers) or any(begin % 4 for begin, _ in sources):
         return []
     return [
         view(source, copy.output, View((end - begin,), (1,)), limits, copy.node,
@@ -301,32 +187,70 @@ def _shortcuts(
     ]  # fmt: skip
 
 
-def absorb_padding(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Read what is padded with zeros instead, where the window of a convolution can be padded."""
-    copies: dict[Operand, Copy] = {}
-    result: list[Dispatch] = []
-    for dispatch in dispatches:
-        copy = copies.get(dispatch.reads[0]) if dispatch.reads else None
-        if copy and isinstance(dispatch, Convolution | Depthwise) and dispatch.window:
-            dispatch = _with_padding(dispatch, dispatch.window, copy)
-        # Whatever is written again no longer holds what was copied.
-        copies = {o: c for o, c in copies.items() if dispatch.output not in (o, c.reads[0])}
-        if isinstance(dispatch, Copy) and dispatch.borders:
-            copies[dispatch.output] = dispatch
-        result.append(dispatch)
-    return result
+class _Copies:
+    """The copies of a listing: the places of those that change nothing, and what is read once."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._same: set[int] = set()
+        outputs = {copy.output for copy in listing.dispatches if isinstance(copy, Copy)}
+        self._read_once = set(filter(listing.is_read_once, outputs))
+
+    def read_past(self, listing: Listing, dispatch: Dispatch) -> Iterator[Edit]:
+        """A dispatch that reads from the sources of copies that change nothing."""
+        makers = {operand: listing.maker(operand, dispatch) for operand in dispatch.operands}
+        same = {o: d.reads[0] for o, d in makers.items() if d and listing.place(d) in self._same}
+        if same:
+            yield Edit(dispatch.reading(lambda operand: same.get(operand, operand)), dispatch)
+
+    def through(self, listing: Listing, copy: Copy, before: Copy) -> Iterator[Edit]:
+        """One copy instead of two in a row, such as two transpositions, or the same copy."""
+        (source, *more), fill, limits = before.reads, copy.reads[1:], listing.scope.limits
+        if before.target or more or call_operands(before.epilogue):
+            return
+        if before.output not in self._read_once or source in listing.scope.kept:
+            return
+        if layout := copy.layout.through(before.layout):
+            calls = (*before.epilogue, *copy.epilogue)
+            made = view(source, copy.output, layout, limits, copy.node, copy.target, calls, *fill)
+            yield Edit(made, copy, before)
+
+    def past_rows(self, listing: Listing, copy: Copy) -> Iterator[Edit]:
+        """Equivalent copies that read the original sources directly.
+
+        Not kept tensors, except inputs, if the texels of the input are then no longer needed.
+        """
+        if _is_same(copy, listing.scope):
+            self._same.add(listing.place(copy))
+            return
+        is_last = listing.reads(copy.reads[0]) == 1
+        kept = {value for value in listing.scope.kept if not is_last or listing.writers(value)}
+        if copies := _shortcuts(listing, copy, kept):
+            yield Edit(copies, copy)
+
+
+def propagate_copies(listing: Listing) -> None:
+    """Copy propagation: read from the source of a copy instead of from its result.
+
+    Not from kept tensors: a dispatch may have changed them in the meantime.
+    """
+    copies = _Copies(listing)
+    listing.rewrite(
+        Rule(Is(Dispatch), copies.read_past),
+        Rule(Is(Copy, Is(Copy)), copies.through),
+        Rule(Is(Copy), copies.past_rows),
+    )
 
 
 def _with_padding(
-    dispatch: Convolution | Depthwise, window: Window, copy: Copy
-) -> Convolution | Depthwise:
+    listing: Listing, dispatch: Convolution | Depthwise, copy: Copy
+) -> Iterator[Edit]:
     """The convolution of the source of a copy that adds rows and columns, if it is one."""
-    source, borders = copy.reads[0], copy.borders
+    source, borders, window = copy.reads[0], copy.borders, dispatch.window
     padded = copy.output.shape
-    if borders is None or padded[-1] != source.channels:
-        return dispatch
+    if borders is None or window is None or padded[-1] != source.channels:
+        return
     if len(padded) != 4 or padded[1:3] != (window.in_h, window.in_w):  # reshaped in between
-        return dispatch
+        return
     (top, bottom), (left, right) = borders
     wider = replace(
         window,
@@ -339,34 +263,19 @@ def _with_padding(
     defines = {name: numbers.get(name, value) for name, value in dispatch.defines.items()}
     sizes = {name: int(str(numbers.get(name, n))) for name, n in dispatch.sizes.items()}
     reads = (source, *dispatch.reads[1:])
-    return replace(dispatch.joined(copy), reads=reads, defines=defines, sizes=sizes, window=wider)
+    made = replace(dispatch.joined(copy), reads=reads, defines=defines, sizes=sizes, window=wider)
+    yield Edit(made, dispatch, copy)
 
 
-def fuse_depthwise(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Fuse depthwise convolutions into pointwise ones, their only readers, if that is faster."""
-    limits = scope.limits
-    if not limits.profile.searches:
-        return dispatches
-    readers: Counter[Operand] = Counter(operand for d in dispatches for operand in d.operands)
-    makers: dict[Operand, Dispatch] = {
-        d.output: d for d in dispatches if d.output not in scope.kept and readers[d.output] == 1
-    }
-    result: list[Dispatch] = []
-    for dispatch in dispatches:
-        first = makers.get(dispatch.reads[0])
-        both = None
-        if first and len(dispatch.operands) < limits.reads_for(dispatch.output.nbytes):
-            both = depthwise_product(first, dispatch, limits)
-        result.append(both.joined(first) if first and both else dispatch)
-    return result
+absorb_padding = Rule(Is(Convolution | Depthwise, Is(Copy)), _with_padding)
+"""Read what is padded with zeros instead, where the window of a convolution can be padded."""
 
 
-def eliminate_dead_code(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Drop the dispatches whose results nothing reads."""
-    needed: set[Operand] = set(scope.kept)
-    result: list[Dispatch] = []
-    for dispatch in reversed(dispatches):
-        if dispatch.output in needed:
-            needed.update(dispatch.operands)
-            result.append(dispatch)
-    return result[::-1]
+def _both(listing: Listing, product: Dispatch, first: Dispatch) -> Iterator[Edit]:
+    limits = listing.scope.limits
+    if limits.profile.searches and (both := depthwise_product(first, product, limits)):
+        yield Edit(both, product, first)
+
+
+fuse_depthwise = Rule(Is(Convolution, Is(Depthwise, read_once=True)), _both)
+"""Fuse depthwise convolutions into pointwise ones, their only readers, if that is faster."""

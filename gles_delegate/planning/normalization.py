@@ -6,18 +6,18 @@ as polynomials of tensors, constants, and the `Mean` and `Scale` of a tensor's p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.lib import elementwise as ops
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.planning.fusion import Scope, eliminate_dead_code, fuse_elementwise, number_of
+from gles_delegate.planning.fusion import fuse_elementwise, number_of
+from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule
 from gles_delegate.shaders.dispatch import Call, Const, Define, Dispatch, Operand, Value
 
 
@@ -56,57 +56,95 @@ class Scale:
 
 
 Symbol: TypeAlias = Operand | Mean | Squares | Larger | Scale
-Polynomial: TypeAlias = dict[tuple[Symbol, ...], float]
-"""Coefficients by the sorted factors of each product."""
+
+
+class Polynomial(dict[tuple[Symbol, ...], float]):
+    """Coefficients by the sorted factors of each product."""
+
+    @classmethod
+    def of(cls, symbol: Symbol, factor: float = 1.0) -> Polynomial:
+        return cls({(symbol,): factor})
+
+    def __add__(self, other: Polynomial) -> Polynomial:
+        return _collected((*self.items(), *other.items()))
+
+    def __sub__(self, other: Polynomial) -> Polynomial:
+        return self + other * Polynomial({(): -1.0})
+
+    def __mul__(self, other: Polynomial) -> Polynomial:
+        return _collected(
+            (tuple(sorted((*p, *q), key=repr)), m * n)
+            for p, m in self.items()
+            for q, n in other.items()
+        )
+
+
+def _collected(products: Iterable[tuple[tuple[Symbol, ...], float]]) -> Polynomial:
+    result = Polynomial()
+    for factors, coefficient in products:
+        result[factors] = result.get(factors, 0.0) + coefficient
+    return Polynomial({factors: number for factors, number in result.items() if number})
+
+
 MOST_PRODUCTS = 8
 """Maximum products of a polynomial, and factors of a product; larger ones are not followed."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """The range of the shader's constants other than 0."""
 
 
-def fuse_normalizations(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+def fuse_normalizations(listing: Listing) -> None:
     """Compute each normalization in one dispatch; others of its chain stay if they have readers."""
-    chains = _Chains(scope.tensors)
-    normalized = [chains.follow(dispatch, scope.limits) for dispatch in dispatches]
-    if normalized == dispatches:
-        return dispatches
-    return fuse_elementwise(eliminate_dead_code(normalized, scope), scope)
+    listing.rewrite(Rule(Is(Dispatch), _Chains(listing).normalized))
+    fuse_elementwise(listing)
 
 
 class _Chains:
-    """The values of a plan as polynomials, and the dispatches that compute each."""
+    """The values of a listing as polynomials, by the places that compute them."""
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self._tensors = tensors
-        self._values: dict[Operand, Polynomial] = {}
-        self._computed_by: dict[Operand, Dispatch] = {}
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._values: dict[int, Polynomial] = {}
 
-    def follow(self, dispatch: Dispatch, limits: Limits) -> Dispatch:
-        """Record the results of a dispatch; return the dispatch to run instead."""
-        result, calls = dispatch, dispatch.epilogue
+    def normalized(self, listing: Listing, dispatch: Dispatch) -> Iterator[Edit]:
+        """The dispatches that compute the result of one; the longest normalization first."""
+        calls, known = dispatch.epilogue, self._known(dispatch)
+        if len(known) > len(calls):
+            self._values[listing.place(dispatch)] = known[-1]
+        for i, values in reversed([*enumerate(known)]):
+            found = _normalization(values, dispatch.output)
+            if found and (one := _dispatch(dispatch, found, calls[i:], listing.scope.limits)):
+                before = self._before(dispatch)
+                yield Edit(one.joined(*before), dispatch, *before)
+
+    def _known(self, dispatch: Dispatch) -> list[Polynomial]:
+        """The results before the epilogue and after each of its calls, as far as they are known."""
+        found: list[Polynomial] = []
         values = self._start(dispatch)
-        for i in range(len(calls) + 1):
-            values = self._after(values, calls[i - 1], dispatch.output) if i and values else values
+        for call in (None, *dispatch.epilogue):
+            values = self._after(values, call, dispatch) if call and values else values
             if values is None or max(len(values), *map(len, values), 0) > MOST_PRODUCTS:
-                self._values.pop(dispatch.output, None)
-                return result
-            self._values[dispatch.output] = values
-            normalization = _normalization(values, dispatch.output)
-            if normalization and (one := _dispatch(dispatch, normalization, calls[i:], limits)):
-                result = one.joined(*self._before(dispatch))
-        self._computed_by[dispatch.output] = dispatch
-        return result
+                break
+            found.append(values)
+        return found
 
-    def _before(self, dispatch: Dispatch) -> Collection[Dispatch]:
+    def _before(self, dispatch: Dispatch) -> list[Dispatch]:
         """The dispatches of its chain that compute its operands."""
-        found: dict[Operand, Dispatch] = {}
-        pending = list(dispatch.operands)
-        while pending:
-            operand = pending.pop()
-            if operand in self._computed_by and operand not in found:
-                found[operand] = self._computed_by[operand]
-                pending += found[operand].operands
-        return found.values()
+        found: dict[int, Dispatch] = {}
+        pending = [dispatch]
+        for reader in pending:
+            for operand in reader.operands:
+                maker = self._listing.maker(operand, reader)
+                place = self._listing.place(maker) if maker else -1
+                if maker and place in self._values and place not in found:
+                    found[place] = maker
+                    pending.append(maker)
+        return [*found.values()]
+
+    def _of(self, operand: Operand, reader: Dispatch) -> Polynomial:
+        """The value of a tensor; the tensor itself if its maker's is none."""
+        maker = self._listing.maker(operand, reader)
+        known = self._values.get(self._listing.place(maker)) if maker else None
+        return Polynomial.of(operand) if known is None else known
 
     def _start(self, dispatch: Dispatch) -> Polynomial | None:
         """The result of a dispatch before its epilogue; None unless it is a polynomial."""
@@ -114,53 +152,38 @@ class _Chains:
         if dispatch.partial or any(x.kind != "float" for x in (*dispatch.operands, output)):
             return None
         if isinstance(dispatch, Elementwise):
-            operands = [self._operand(read, output) for read in dispatch.reads]
-            first, *others = operands
+            first, *others = (self._operand(read, dispatch) for read in dispatch.reads)
             if not dispatch.function and not others:
                 return first
             return _result(dispatch.function, first, others[0]) if len(others) == 1 else None
-        values = self._values.get(source, {(source,): 1.0})
+        values = self._of(source, dispatch)
         if isinstance(dispatch, Copy):
             copy = replace(dispatch, epilogue=())
             whole = copy.span == (0, output.elements) == (0, source.elements)
             return values if whole and _is_by_pixel(values) else None
-        return self._sum(dispatch, values) if isinstance(dispatch, Reduction) else None
+        return _reduced(dispatch, values) if isinstance(dispatch, Reduction) else None
 
-    def _sum(self, reduction: Reduction, values: Polynomial) -> Polynomial | None:
-        """The mean, or the sum of squares, of channels with these values."""
-        source, divisor = reduction.reads[0], float(reduction.divisor)
-        is_sum = reduction.combination is SUM and reduction.over_channels
-        if not is_sum or source.channels < 2:
-            return None
-        if values == {(source,): 1.0} and isinstance(source, Value):
-            return {(Mean(source),): source.channels / divisor}
-        for x in {f for factors in values for f in factors if isinstance(f, Value)}:
-            for centered in (False, True):
-                plain = _less_mean(x, centered)
-                if values == _product(plain, plain):
-                    return {(Squares(x, centered),): 1 / divisor}
-        return None
-
-    def _after(self, v: Polynomial, call: Call, output: Value) -> Polynomial | None:
+    def _after(self, v: Polynomial, call: Call, dispatch: Dispatch) -> Polynomial | None:
         if call.args or call.rows or call.branches:
             return None
         if call.number is not None:
-            other: Polynomial | None = {(): call.number}
+            other: Polynomial | None = Polynomial({(): call.number})
         elif call.operand is None:
             return _result(call.function, v, v)
         else:
-            other = self._operand(call.operand, output)
+            other = self._operand(call.operand, dispatch)
         return _result(call.function, *((other, v) if call.operand_first else (v, other)))
 
-    def _operand(self, operand: Operand, output: Value) -> Polynomial | None:
+    def _operand(self, operand: Operand, dispatch: Dispatch) -> Polynomial | None:
         """The operand's value: a number, one per channel or pixel, or all elements; else None."""
+        output = dispatch.output
         if isinstance(operand, Const):
-            number = number_of(operand, self._tensors)
+            number = number_of(operand, self._listing.scope.tensors)
             if number is not None:
-                return {(): number}
+                return Polynomial({(): number})
             is_row = operand.pixels == 1 and operand.channels == output.channels
-            return {(operand,): 1.0} if is_row else None
-        values = self._values.get(operand, {(operand,): 1.0})
+            return Polynomial.of(operand) if is_row else None
+        values = self._of(operand, dispatch)
         if operand.elements == output.elements and (
             operand.channels == output.channels or _is_by_pixel(values)
         ):
@@ -174,20 +197,35 @@ def _is_by_pixel(values: Polynomial) -> bool:
     return all(isinstance(f, (Mean, Squares, Larger, Scale)) for factors in values for f in factors)
 
 
+def _reduced(reduction: Reduction, values: Polynomial) -> Polynomial | None:
+    """The mean, or the sum of squares, of channels with these values."""
+    source, divisor = reduction.reads[0], float(reduction.divisor)
+    is_sum = reduction.combination is SUM and reduction.over_channels
+    if not is_sum or source.channels < 2:
+        return None
+    if values == Polynomial.of(source) and isinstance(source, Value):
+        return Polynomial.of(Mean(source), source.channels / divisor)
+    for x in {f for factors in values for f in factors if isinstance(f, Value)}:
+        for centered in (False, True):
+            plain = _less_mean(x, centered)
+            if values == plain * plain:
+                return Polynomial.of(Squares(x, centered), 1 / divisor)
+    return None
+
+
 def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
     """A function of two operands; or of `a` alone."""
     if a is None or b is None:
         return None
-    if function in (ops.ADD, ops.SUB):
-        return _sum(a, b, 1 if function == ops.ADD else -1)
-    if function in (ops.MUL, ops.SQUARE):
-        return _product(a, b)
-    if function == ops.SQUARED_DIFFERENCE:
-        difference = _sum(a, b, -1)
-        return _product(difference, difference)
-    if function == ops.DIV and len(b) == 1 and b.get(()):
-        return _product(a, {(): 1 / b[()]})
-    return _of_squares(function, a, b)
+    known: dict[str, Callable[[], Polynomial | None]] = {
+        ops.ADD: lambda: a + b,
+        ops.SUB: lambda: a - b,
+        ops.MUL: lambda: a * b,
+        ops.SQUARE: lambda: a * b,
+        ops.SQUARED_DIFFERENCE: lambda: (a - b) * (a - b),
+        ops.DIV: lambda: a * Polynomial({(): 1 / b[()]}) if len(b) == 1 and b.get(()) else None,
+    }
+    return known[function]() if function in known else _of_squares(function, a, b)
 
 
 def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
@@ -198,32 +236,17 @@ def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | Non
         return None
     (symbol,), coefficient = rest[0]
     if function == ops.MAXIMUM and isinstance(symbol, Squares) and {*b} == {()} and not offset:
-        return {(Larger(symbol, 1 / coefficient, b[()]),): 1.0}
+        return Polynomial.of(Larger(symbol, 1 / coefficient, b[()]))
     if function == ops.RSQRT and isinstance(symbol, Squares):
-        return {(Scale(symbol, 1 / coefficient, offset, False),): 1.0}
+        return Polynomial.of(Scale(symbol, 1 / coefficient, offset, False))
     if function == ops.RSQRT and isinstance(symbol, Larger) and (coefficient, offset) == (1, 0):
-        return {(Scale(symbol.squares, symbol.divisor, symbol.epsilon, True),): 1.0}
+        return Polynomial.of(Scale(symbol.squares, symbol.divisor, symbol.epsilon, True))
     return None
 
 
 def _less_mean(x: Value, centered: bool, factor: float = 1.0) -> Polynomial:
-    return {(x,): factor, (Mean(x),): -factor} if centered else {(x,): factor}
-
-
-def _sum(a: Polynomial, b: Polynomial, sign: int) -> Polynomial:
-    result = dict(a)
-    for factors, coefficient in b.items():
-        result[factors] = result.get(factors, 0.0) + sign * coefficient
-    return {factors: coefficient for factors, coefficient in result.items() if coefficient}
-
-
-def _product(a: Polynomial, b: Polynomial) -> Polynomial:
-    result: Polynomial = {}
-    for p, m in a.items():
-        for q, n in b.items():
-            factors = tuple(sorted((*p, *q), key=repr))
-            result[factors] = result.get(factors, 0.0) + m * n
-    return {factors: coefficient for factors, coefficient in result.items() if coefficient}
+    one = Polynomial.of(x, factor)
+    return one - Polynomial.of(Mean(x), factor) if centered else one
 
 
 @dataclass(frozen=True)
@@ -242,7 +265,7 @@ def _normalization(values: Polynomial, output: Value) -> Normalization | None:
         return None
     (scale,) = scales
     x = scale.squares.x
-    scaled = {_without(scale, f): value for f, value in values.items() if scale in f}
+    scaled = Polynomial({_without(scale, f): n for f, n in values.items() if scale in f})
     rest = [item for item in values.items() if scale not in item[0]]
     offsets = [f[0] for f, n in rest if len(f) == n == 1 and isinstance(f[0], Const)]
     is_sum = len(offsets) == len(rest) <= 1
@@ -259,7 +282,8 @@ def _scaling(scaled: Polynomial, squares: Squares) -> tuple[float, Const | None]
         return None
     gains = [f for f in with_x[0] if f != squares.x]
     factor = scaled[with_x[0]]
-    expected = _product(_less_mean(squares.x, squares.centered, factor), {tuple(gains): 1.0})
+    plain = _less_mean(squares.x, squares.centered, factor)
+    expected = plain * Polynomial({tuple(gains): 1.0})
     if scaled != expected or len(gains) > 1:
         return None
     if not gains:
@@ -295,9 +319,8 @@ def _dispatch(
         last.node, "normalize", (x,), output, grid, defines, (*calls, *epilogue),
         fused=last.fused, passes=passes,
     )  # fmt: skip
-    fits = len(dispatch.operands) <= limits.reads_for(output.nbytes)
     in_range = all(
         number == 0 or SMALLEST < abs(number) < LARGEST
         for number in (scale.divisor, scale.epsilon, factor)
     )
-    return dispatch if fits and in_range and passes <= limits.loop_passes else None
+    return dispatch if in_range else None

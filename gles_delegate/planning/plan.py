@@ -19,6 +19,7 @@ from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
 from gles_delegate.planning.ports import Port
+from gles_delegate.planning.rewriting import Listing, Pass, Scope
 from gles_delegate.planning.winograd import transform_tiles
 from gles_delegate.shaders.assembly import ES_HEADER, ShaderSource, assemble
 from gles_delegate.shaders.chains import assemble_chain
@@ -166,20 +167,30 @@ def make_plan(
     boundary = Boundary.of(lowered, nodes, limits, half, ports or {})
     roots, dispatches = _resolve(boundary.steps)
     ends = boundary.ends(roots)
-    scope = fusion.Scope(ends.values, lowered.graph.tensors, limits, half)
-    for rewrite in REWRITES:
-        dispatches = rewrite(dispatches, scope)
+    scope = Scope(ends.values, lowered.graph.tensors, limits, half)
+    dispatches = rewritten(dispatches, scope)
     if half:
         ends = ends.in_half()
     return _allocated(dispatches, ends, limits.offset_alignment)
 
 
-def small_weights(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
+def rewritten(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
+    """The dispatches to run instead, after all of `REWRITES` and `FINISH`."""
+    listing = Listing(dispatches, scope)
+    for rewrite in REWRITES:
+        rewrite(listing)
+    dispatches = listing.dispatches
+    for finish in FINISH:
+        dispatches = finish(dispatches, scope)
+    return dispatches
+
+
+def small_weights(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Read weights as float16, int8 or int4 where possible; see `with_small_weights`."""
     return [with_small_weights(d, scope.limits, scope.tensors, scope.half) for d in dispatches]
 
 
-def half_tiles(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
+def half_tiles(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Choose the tiles for tensors stored as float16."""
     if not scope.half:
         return dispatches
@@ -191,12 +202,12 @@ def half_tiles(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch
     ]
 
 
-def limit_work_groups(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
+def limit_work_groups(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Divide grids with more work groups along an axis than the device allows."""
     return [replace(d, grid=d.grid.within(scope.limits.groups)) for d in dispatches]
 
 
-def store_in_half(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispatch]:
+def store_in_half(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """Store every float tensor as float16, except values outside the plan; see `half_weights`."""
     if not scope.half:
         return dispatches
@@ -211,24 +222,23 @@ def store_in_half(dispatches: list[Dispatch], scope: fusion.Scope) -> list[Dispa
     ]
 
 
-REWRITES: tuple[fusion.Rewrite, ...] = (
+REWRITES: tuple[Pass, ...] = (
     fusion.absorb_padding,
-    fusion.eliminate_dead_code,
+    Listing.drop_unread,
     fusion.fuse_elementwise,
     fuse_normalizations,
     contract,
     fusion.fuse_elementwise,
     fusion.propagate_copies,
-    fusion.eliminate_dead_code,
+    Listing.drop_unread,
     fusion.fuse_depthwise,
-    fusion.eliminate_dead_code,
+    Listing.drop_unread,
     transform_tiles,
-    small_weights,
-    half_tiles,
-    limit_work_groups,
-    store_in_half,
 )
-"""The rewrites of a plan, in order."""
+"""The rules of a plan, in order."""
+
+FINISH = (small_weights, half_tiles, limit_work_groups, store_in_half)
+"""Rewrites of each dispatch alone, which follow, in order."""
 
 
 def _allocated(dispatches: list[Dispatch], ends: Ends, alignment: int) -> Plan:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.weights import with_small_weights
 from gles_delegate.ops.lib.winograd import is_possible, winograd
-from gles_delegate.planning.fusion import Scope
-from gles_delegate.shaders.dispatch import Dispatch
+from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, Scope
 
 
-def transform_tiles(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Replace convolutions by three dispatches each; see `Profile.winograd`."""
-    return [
-        step
-        for dispatch in dispatches
-        for step in (
-            winograd(dispatch, scope.limits)
-            if isinstance(dispatch, Convolution) and _pays(dispatch, scope)
-            else [dispatch]
-        )
-    ]
+def _three(listing: Listing, conv: Convolution) -> Iterator[Edit]:
+    if _pays(conv, listing.scope):
+        yield Edit(winograd(conv, listing.scope.limits), conv)
 
 
 def _pays(conv: Convolution, scope: Scope) -> bool:
@@ -31,3 +24,7 @@ def _pays(conv: Convolution, scope: Scope) -> bool:
         return False
     # Transformed weights are larger: those that are read as the model has them stay as they are.
     return with_small_weights(conv, scope.limits, scope.tensors, scope.half) == conv
+
+
+transform_tiles = Rule(Is(Convolution), _three)
+"""Replace convolutions by three dispatches each; see `Profile.winograd`."""

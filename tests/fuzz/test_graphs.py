@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import gles_delegate as gd
@@ -16,10 +17,17 @@ from gles_delegate.verification.check import every_form, verified
 from tests.support.force import force_profile, limits_of
 from tests.support.fuzz import drawn_graph, fuzz
 from tests.support.oracle import (
+    WHOLE,
     assert_close,
+    assert_sane,
+    in_litert,
+    in_ours,
+    litert_interpreter,
+    run,
     run_gles,
     run_litert,
 )
+from tests.support.random_views import ROWS
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -66,6 +74,30 @@ def winograd(monkeypatch: pytest.MonkeyPatch) -> None:
 @fuzz(examples=8)
 def test_graphs_by_winograd_s_algorithm(choose: random.Random, context: gd.EglContext) -> None:
     check(choose, context)
+
+
+@fuzz(examples=60)
+def test_one_tensor_in_several_places(choose: random.Random, context: gd.EglContext) -> None:
+    """In both hosts; then resized, and back."""
+    sketch, outputs = drawn_graph(choose, 8, "views")
+    content, feeds = sketch.build(outputs), sketch.feeds
+    host, others = (
+        choose.choice((in_ours, in_litert)),
+        choose.choice(((), (choose.choice(ROWS), 7))),
+    )
+    theirs = litert_interpreter(content)
+    with gd.GpuDelegate(WHOLE, context=context, model=content) as delegate:
+        ours = host(delegate, content)
+        assert_close(run(ours, feeds), run(theirs, feeds), inputs=feeds, tolerance=1e-4)
+        for rows in (*others, *(feeds[0].shape[-2] for _ in others[:1])):
+            inputs = [np.repeat(x, rows, axis=-2)[..., -rows:, :] for x in feeds]
+            for interpreter in (ours, theirs):
+                for detail, x in zip(interpreter.get_input_details(), inputs, strict=True):
+                    interpreter.resize_tensor_input(detail["index"], x.shape)
+                interpreter.allocate_tensors()
+            assert_close(run(ours, inputs), run(theirs, inputs), inputs=inputs, tolerance=1e-4)
+        if host is in_ours:
+            assert_sane(delegate)
 
 
 @pytest.mark.parametrize("name", ["", *profiles.NAMED])

@@ -174,3 +174,28 @@ def test_eight_bits(dtype: str) -> None:
     content = s.build([silu])
     assert not shaders(content)
     assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
+
+
+@pytest.mark.parametrize("calls", [(), ("TANH",), ("NEG", "ABS")], ids=str)
+@pytest.mark.parametrize("op", ["SUB", "ADD", "MUL", "SQUARED_DIFFERENCE", "MAXIMUM", "GREATER"])
+def test_each_pair_of_rows(op: str, calls: tuple[str, ...]) -> None:
+    """x[:, None] and x[None], also after functions; then what two ops make of two such pairs."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.feed((5, 3))
+    for call in calls:
+        x = s.op(call, [x], [(5, 3)])
+    rows, columns = (
+        s.op("RESHAPE", [x, s.constant(np.int32(shape))], [shape])
+        for shape in ((5, 1, 3), (1, 5, 3))
+    )
+    kind = np.bool_ if op == "GREATER" else np.float32
+    pairs = [
+        s.op(op, list(operands), [s.tensor((5, 5, 3), kind)])
+        for operands in ((rows, columns), (columns, rows))
+    ]
+    if op != "GREATER":
+        pairs.append(s.op("MUL", pairs, [(5, 5, 3)]))
+    content = s.build(pairs)
+    expected = run_litert(content, s.feeds)
+    for run in (run_gles, run_delegated):
+        assert_close(run(content, s.feeds), expected, inputs=s.feeds)

@@ -11,13 +11,16 @@ import numpy as np
 
 from tests.support.random_copies import random_copies
 from tests.support.random_types import random_types
+from tests.support.random_views import random_views
 from tests.support.schema import Values
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
-Kind: TypeAlias = Literal["float32", "int8", "uint8", "int16", "dynamic range", "types", "copies"]
-KINDS: tuple[Kind, ...] = ("float32", "int8", "uint8", "int16", "dynamic range", "types")
-"""All but copies: networks of these types, and random_types.py's graphs of any type."""
+Kind: TypeAlias = Literal[
+    "float32", "int8", "uint8", "int16", "dynamic range", "types", "copies", "views"
+]
+KINDS: tuple[Kind, ...] = ("float32", "int8", "uint8", "int16", "dynamic range", "types", "views")
+"""All but copies: networks of these types, and graphs of random_types.py and random_views.py."""
 
 _UNARY = ("RELU", "RELU6", "TANH", "LOGISTIC")
 _BINARY = ("ADD", "SUB", "MUL", "MAXIMUM")
@@ -65,8 +68,9 @@ def random_graph(
 
     Args:
         choose: The first of each choice is the simplest.
-        kind: Type of the tensors; with "dynamic range", only weights are int8. "types" and "copies"
-            are the graphs of random_types.py and random_copies.py, which have their own sizes.
+        kind: Type of the tensors; with "dynamic range", only weights are int8. "types", "copies"
+            and "views" are the graphs of random_types.py, random_copies.py and random_views.py,
+            which have their own sizes.
         sizes: Heights and widths of the inputs.
         twin: Of a "dynamic range" graph the same with weights in float32.
     """
@@ -74,6 +78,8 @@ def random_graph(
         return random_types(choose, ops)
     if kind == "copies":
         return random_copies(choose, ops)
+    if kind == "views":
+        return random_views(choose, ops)
     depth, batch = choose.choice(channels), choose.choice(batches)
     graph = _Graph(Sketch(np.random.default_rng(choose.getrandbits(16))), choose, kind, twin)
     shape = (batch, *choose.choice(sizes), depth)

@@ -1,4 +1,4 @@
-"""Plans, checked without GL: no dispatch writes over a tensor that is still to be read."""
+"""Plans, checked without GL: each tensor is read with its size, and before others write over it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from gles_delegate.model.graph import Array
 from gles_delegate.planning import plan as planning
 from gles_delegate.planning.plan import Plan
+from gles_delegate.planning.rewriting import reads_true_sizes
 from gles_delegate.shaders.dispatch import Dispatch, Value
 
 
@@ -37,6 +38,7 @@ def check_buffers(plan: Plan) -> None:
         return slice(first, first + value.nbytes // 8)
 
     for dispatch in plan.dispatches:
+        assert reads_true_sizes(dispatch), f"{dispatch} reads a tensor as one of another size"
         ever[outermost[dispatch.output]][part(dispatch.output)] |= words_written(dispatch)
 
     def require(value: Value, reader: object) -> None:

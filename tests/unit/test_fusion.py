@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -13,8 +14,9 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib.elementwise import combination
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.planning.contraction import contract
-from gles_delegate.planning.fusion import MOST_CALLS, Scope
+from gles_delegate.planning.fusion import fuse_elementwise
 from gles_delegate.planning.plan import Plan
+from gles_delegate.planning.rewriting import MOST_CALLS, Edit, Listing, Scope
 from gles_delegate.shaders.dispatch import Call, Dispatch, Value
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
@@ -410,9 +412,48 @@ def test_a_tensor_that_is_written_between_two_reads_is_read_twice() -> None:
         made(x, x, calls="NEG"),
         made(y, x, sigmoid, function="MUL"),
     ]
-    scope = Scope({x, y}, (), limits)
-    assert contract(pieces, scope) == pieces
-    assert len(contract([pieces[0], pieces[2]], scope)) == 1
+
+    def contracted(*pieces: Dispatch) -> list[Dispatch]:
+        listing = Listing(pieces, Scope({x, y}, (), limits))
+        contract(listing)
+        return listing.dispatches
+
+    assert contracted(*pieces) == pieces
+    assert len(contracted(pieces[0], pieces[2])) == 1
+
+
+def test_not_where_a_tensor_is_read_through_two_shapes(net: Net) -> None:
+    """x[:, None] - x[None]: no expression of the elements of x."""
+    rows, columns = net.reshape(x := net.feed((6, 4)), 6, 1, 4), net.reshape(x, 1, 6, 4)
+    plan = net.plan(net.op("SUB", [rows, columns]))
+    (difference,) = [d for d in plan.dispatches if d.shader == "elementwise"]
+    assert len(difference.reads) == 2
+    assert not functions(plan)
+
+
+def test_no_edit_reads_a_tensor_with_another_size() -> None:
+    small, large = Value(0, (6, 4)), Value(1, (6, 6, 4))
+    sizes = ((small, large), (large, small))
+    for operands in sizes:
+        old = combination(0, Limits(), operands, large, "SUB", ())
+        as_large = combination(0, Limits(), (large,), large, "", ())
+        listing = Listing([old], Scope({small, large}, (), Limits()))
+        assert not listing.take(Edit(replace(as_large, reads=(small,)), old))
+
+
+def test_no_write_moves_up_past_a_read() -> None:
+    x, y, z, state = (Value(i, (1, 6, 6, 4)) for i in range(4))
+
+    def made(output: Value, read: Value, function: str) -> Dispatch:
+        return combination(0, Limits(), (read,), output, "", (Call(function),))
+
+    pieces = [made(y, x, "NEG"), made(z, state, "TANH"), made(state, y, "LOGISTIC")]
+    listing = Listing(pieces, Scope({x, z, state}, (), Limits()))
+    fuse_elementwise(listing)
+    assert listing.dispatches == pieces
+    listing = Listing(pieces[::2], Scope({x, state}, (), Limits()))
+    fuse_elementwise(listing)
+    assert len(listing.dispatches) == 1
 
 
 def test_bytes_that_only_move_are_neither_rounded_nor_copied(net: Net) -> None:
