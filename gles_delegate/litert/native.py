@@ -46,6 +46,7 @@ class Kernel(Protocol):
         variables: Indices of the tensors that it reads and writes; likewise.
         bound_outputs: Indices of the tensors that it writes to the app's buffers or textures.
         deciding: Indices of the model's inputs whose values give sizes of tensors.
+        sized_by: Indices of other tensors whose shapes decide what it computes.
     """
 
     @property
@@ -58,6 +59,8 @@ class Kernel(Protocol):
     def bound_outputs(self) -> tuple[int, ...]: ...
     @property
     def deciding(self) -> Collection[int]: ...
+    @property
+    def sized_by(self) -> Collection[int]: ...
 
     def prepare(
         self, shapes: Mapping[int, tuple[int, ...]], values: Mapping[int, Array] | None = None
@@ -84,7 +87,7 @@ _NONE: tuple[int, ...] = ()
 class FixedModel:
     """A model that is its own kernel, with tensors whose shapes never change."""
 
-    inputs = outputs = variables = bound_outputs = deciding = _NONE
+    inputs = outputs = variables = bound_outputs = deciding = sized_by = _NONE
 
     def __init__(self, delegated: Sequence[int], shapes: Mapping[int, tuple[int, ...]]) -> None:
         self.delegated = delegated
@@ -210,7 +213,7 @@ class _NativeKernel:
         self._shapes: dict[int, tuple[int, ...]] | None = None
 
     def prepare(self, graph: NativeGraph, node: Any) -> None:
-        shapes = {i: graph.shape(i) for i in ints(node.inputs)}
+        shapes = {i: graph.shape(i) for i in (*ints(node.inputs), *self._kernel.sized_by)}
         if shapes != self._shapes:
             self._prepared = self._kernel.prepare(shapes)
             self._shapes = shapes

@@ -128,7 +128,17 @@ class CumsumOptions(Options):
     reverse: Bool = False
 
 
-@op("CUMSUM", options=CumsumOptions, rows=rows.along_axes)
+def _fold_cumsum(node: NodeView) -> Array | None:
+    (x, axis), options = constants(node), CumsumOptions.read(node.node)
+    if x.dtype.kind == "f":
+        return None  # LiteRT adds floats in another order
+    along = axis.item()
+    turned = np.flip(x, along) if options.reverse else x
+    sums = np.cumsum(turned, along, x.dtype) - (turned if options.exclusive else 0)
+    return np.flip(sums, along) if options.reverse else sums
+
+
+@op("CUMSUM", options=CumsumOptions, rows=rows.along_axes, fold=_fold_cumsum)
 def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     x = node.input(0, None)
     if node.dtype(0) == "bool":

@@ -61,7 +61,8 @@ def sigmoid_function(node: NodeView, options: Options) -> list[Step]:
 @pointwise("RELU", "RELU6", max_version=3)
 @pointwise("SQRT", "SIN", "COS", max_version=2)
 @pointwise("RELU_N1_TO_1", "RELU_0_TO_1", "ELU", "HARD_SWISH")
-@pointwise("SQUARE", "ROUND")
+@pointwise("SQUARE", fold=np.square)
+@pointwise("ROUND", fold=np.rint)
 @pointwise("FLOOR", fold=np.floor)
 @pointwise("CEIL", fold=np.ceil)
 def function(node: NodeView, options: Options) -> list[Step]:
@@ -75,7 +76,7 @@ def tabulated(node: NodeView, options: Options) -> list[Step]:
 
 
 @pointwise("ABS", max_version=5, fold=np.absolute)
-@pointwise("SIGN", max_version=2)
+@pointwise("SIGN", max_version=2, fold=np.sign)
 def integer_function(node: NodeView, options: Options) -> list[Step]:
     return [unary(node, inputs(node, (0,), "float32", "int32"), Call(node.op))]
 
@@ -179,12 +180,16 @@ def arithmetic(node: NodeView, options: FusedActivation) -> list[Step]:
     return [broadcasting(node, operands, epilogue=activation(options.fused_activation))]
 
 
+def _fold_squared_difference(node: NodeView) -> Array:
+    return np.square(np.subtract(*constants(node)))
+
+
 def _fold_power(node: NodeView) -> Array | None:
     a, b = constants(node)
     return np.power(a, b) if a.dtype.kind == "i" and (b >= 0).all() else None
 
 
-@pointwise("SQUARED_DIFFERENCE", max_version=2)
+@pointwise("SQUARED_DIFFERENCE", max_version=2, fold=_fold_squared_difference)
 @pointwise("POW", fold=_fold_power)
 def integer_binary(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "float32", "int32"))]
@@ -226,8 +231,10 @@ def bitwise(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "int32", "int8", "uint8", "int16"))]
 
 
-@op("STABLEHLO_ADD", "STABLEHLO_MULTIPLY")
-@op("STABLEHLO_MAXIMUM", "STABLEHLO_MINIMUM")
+@op("STABLEHLO_ADD", fold=np.add)
+@op("STABLEHLO_MULTIPLY", fold=np.multiply)
+@op("STABLEHLO_MAXIMUM", fold=np.maximum)
+@op("STABLEHLO_MINIMUM", fold=np.minimum)
 def stablehlo_arithmetic(node: NodeView, options: Options) -> list[Step]:
     function = node.op.removeprefix("STABLEHLO_").replace("MULTIPLY", "MUL")
     # Swapped: with a NaN, the shader returns the first operand.
@@ -245,7 +252,7 @@ def prelu(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, (x, alpha))]
 
 
-@pointwise("ADD_N")
+@pointwise("ADD_N", fold=lambda node: np.add.reduce(constants(node)))
 def add_n(node: NodeView, options: Options) -> list[Step]:
     total, *others = inputs(node, range(len(node.inputs)), "float32", "int32")
     output = node.output(total.shape, kind=total.kind, dtype=node.dtype(0))

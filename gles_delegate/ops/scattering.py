@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, prod
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combi
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
-from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
+from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
@@ -25,6 +26,7 @@ _COMBINATIONS = {
     "UNSORTED_SEGMENT_MAX": LARGEST,
     "UNSORTED_SEGMENT_MIN": SMALLEST,
 }
+_FOLDS: dict[str, Any] = {"SUM": np.add, "PROD": np.multiply, "MAX": np.maximum, "MIN": np.minimum}
 
 
 @op("SCATTER_ND", sized_by=(2,))
@@ -156,29 +158,43 @@ def _combination(node: NodeView, index: int) -> str:
     return _COMBINED[ops]
 
 
-@op("SEGMENT_SUM", sized_by=(1,))
-def segment_sum(node: NodeView, options: Options) -> list[Step]:
-    ids = node.array(1)
-    (x,) = inputs(node, (0,), "float32", "int32")
-    steps = (ids[1:] - ids[:-1]).ravel()
-    if ids.ndim != 1 or ids[:1].any() or ((steps < 0) | (steps > 1)).any():
-        raise Unsupported(f"the segments {ids.tolist()}; expected 0 and then the same or the next")
-    return _segments(node, x, int(ids.max(initial=-1)) + 1, SUM)
-
-
-@op(*_COMBINATIONS, sized_by=(2,))
-def unsorted_segments(node: NodeView, options: Options) -> list[Step]:
+def _segment_count(node: NodeView) -> int:
+    """The number of segments; raises `Unsupported` for what LiteRT refuses."""
+    if node.op == "SEGMENT_SUM":
+        ids = node.array(1)
+        steps = (ids[1:] - ids[:-1]).ravel()
+        if ids.ndim != 1 or ids[:1].any() or ((steps < 0) | (steps > 1)).any():
+            found = f"the segments {ids.tolist()}"
+            raise Unsupported(f"{found}; expected 0 and then the same or the next")
+        return int(ids.max(initial=-1)) + 1
     count = one_integer(node, 2, "the number of segments")
-    (x,) = inputs(node, (0,), "float32", "int32")
     if count < 0:
         raise Unsupported(f"{count} segments")
-    return _segments(node, x, count, _COMBINATIONS[node.op])
+    return count
 
 
-def _segments(node: NodeView, x: Operand, count: int, combination: Combination) -> list[Step]:
+def _fold_segments(node: NodeView) -> Array | None:
+    x, ids = constants(node)[:2]
+    name = node.op.rsplit("_", 1)[-1]
+    combine = _FOLDS[name]
+    if ids.shape != x.shape[:1] or x.dtype not in (np.int32, np.float32):
+        return None
+    limits = np.iinfo(x.dtype) if x.dtype.kind == "i" else np.finfo(x.dtype)
+    initial = {"MAX": limits.min, "MIN": limits.max}.get(name, combine.identity)
+    result = np.full((_segment_count(node), *x.shape[1:]), initial, x.dtype)
+    combine.at(result, ids[ids >= 0], x[ids >= 0])
+    return result
+
+
+@op("SEGMENT_SUM", sized_by=(1,), fold=_fold_segments)
+@op(*_COMBINATIONS, sized_by=(2,), fold=_fold_segments)
+def segments(node: NodeView, options: Options) -> list[Step]:
+    count = _segment_count(node)
+    (x,) = inputs(node, (0,), "float32", "int32")
     refuse_quantized(node)
     if not x.shape or node.shape(1) != x.shape[:1]:
         raise Unsupported(f"segments of shape {list(node.shape(1))} for {list(x.shape)}")
+    combination = _COMBINATIONS.get(node.op, SUM)
     return _scattered(node, (1, 0), x, (count, *x.shape[1:]), 1, combination)
 
 

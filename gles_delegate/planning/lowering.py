@@ -48,6 +48,7 @@ class Lowered:
             needs it.
         unrolled: By node index, why a WHILE is not one recurrent layer.
         layers: Recurrent layers that were found among several nodes.
+        origins: The graph's tensors whose shapes decide folded constants, by these.
     """
 
     graph: Graph
@@ -59,6 +60,7 @@ class Lowered:
     parameters: Mapping[int, Node] = field(default_factory=dict)
     unrolled: Mapping[int, str] = field(default_factory=dict)
     layers: Sequence[UnrolledLayer] = ()
+    origins: Mapping[int, Set[int]] = field(default_factory=dict)
 
     def chosen_steps(self, wanted: Set[int]) -> list[Step]:
         """The steps of nodes, with layers for the nodes in which they were found."""
@@ -141,6 +143,7 @@ class _Lowerer:
         self._parameters: dict[int, Node] = {}
         self._loops: set[tuple[int, ...]] = set()
         self._unrolled: dict[int, str] = {}
+        self._origins: dict[int, Set[int]] = {}
 
     def run(self) -> Lowered:
         while self._pending:
@@ -158,13 +161,15 @@ class _Lowerer:
                     self._keep(node, self._lower(node))
             except ops.Unsupported as error:
                 self._refuse(node, error)
+            if self._is_inner(node):  # hosts do not know the sizes of inner tensors
+                self._note_origins(node)
         layers = self._unrolled_layers()
         steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
         uses, values, parameters = self._counter.uses, self._values, self._parameters
         return Lowered(
             graph, self._shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
-            tuple(layers),
+            tuple(layers), self._origins,
         )  # fmt: skip
 
     def _unrolled_layers(self) -> list[UnrolledLayer]:
@@ -227,11 +232,18 @@ class _Lowerer:
         if results is None:
             return False
         set_constants(self._tensors, view, results)
+        self._note_origins(node)
         if not self._examples.isdisjoint(node.inputs) and not op_of(node.op).folds_shapes:
             self._examples.update(node.outputs)
         self._shapes |= {i: self._tensors[i].shape for i in node.outputs}
         self._steps.setdefault(node.index, ())
         return True
+
+    def _note_origins(self, node: Node) -> None:
+        """The tensors whose shapes decide a node's constants, or the shapes of its results."""
+        own = {i for i in node.inputs if i >= 0 and not self._tensors[i].is_constant}
+        origins = (self._origins.get(i, {i} & own) for i in node.inputs)
+        self._origins |= dict.fromkeys(node.outputs, frozenset().union(*origins))
 
     def _lower(self, node: Node) -> list[Step]:
         view = self._view(node)

@@ -60,6 +60,7 @@ class Segment:
 
     Attributes:
         computed: The tensors that its nodes compute.
+        sized_by: The tensors, computed elsewhere, whose shapes decide constants that it reads.
     """
 
     def __init__(self, context: SegmentContext, nodes: Sequence[int]) -> None:
@@ -79,7 +80,12 @@ class Segment:
         self._constants: dict[int, Array] = {}
         self._names: set[str] = set()
         self._bound_again: dict[int, TextureBinding] = {}  # since the last run
-        self.computed = {t for index in nodes for t in context.lowerings.graph.nodes[index].outputs}
+        own = [context.lowerings.graph.nodes[index] for index in nodes]
+        origins = context.lowerings.default.origins
+        self.computed = {t for node in own for t in node.outputs}
+        self.sized_by = {
+            t for n in own for i in n.inputs for t in origins.get(i, ())
+        } - self.computed
 
     @property
     def inputs(self) -> tuple[int, ...]:

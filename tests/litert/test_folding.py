@@ -20,28 +20,19 @@ from gles_delegate.planning.lowering import lower_graph
 from tests.op_table import CASES, Case
 from tests.support.oracle import in_litert, in_ours, run, run_litert
 from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
 
 Arrays = Sequence[NDArray[Any]]
-FOLDED = (
-    *(
-        "ABS",
-        "ADD",
-        "BITCAST",
-        "BROADCAST_TO",
-        "CAST",
-        "CEIL",
-        "CONCATENATION",
-        "DIV",
-        "EQUAL",
-        "EXPAND_DIMS",
-    ),
-    *("FILL", "FLOOR", "FLOOR_DIV", "FLOOR_MOD", "GATHER", "GREATER", "GREATER_EQUAL", "LESS"),
-    *("LESS_EQUAL", "LOGICAL_AND", "LOGICAL_NOT", "LOGICAL_OR", "MAXIMUM", "MINIMUM"),
-    *("MIRROR_PAD", "MUL", "NEG", "NOT_EQUAL", "PACK", "PAD", "PADV2", "POW", "REDUCE_ALL"),
-    *("REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "RESHAPE", "REVERSE_V2", "SELECT"),
-    *("SELECT_V2", "SLICE", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "SUB", "SUM", "TILE"),
-    *("TRANSPOSE", "UNPACK", "ZEROS_LIKE"),
-)
+FOLDED = """
+ABS ADD ADD_N BITCAST BROADCAST_TO CAST CEIL CONCATENATION CUMSUM DIV EQUAL EXPAND_DIMS FILL
+FLOOR FLOOR_DIV FLOOR_MOD GATHER GREATER GREATER_EQUAL LESS LESS_EQUAL LOGICAL_AND LOGICAL_NOT
+LOGICAL_OR MAXIMUM MINIMUM MIRROR_PAD MUL NEG NOT_EQUAL PACK PAD PADV2 POW REDUCE_ALL REDUCE_ANY
+REDUCE_MAX REDUCE_MIN REDUCE_PROD RESHAPE REVERSE_V2 ROUND SEGMENT_SUM SELECT SELECT_V2 SIGN
+SLICE SPLIT SPLIT_V SQUARE SQUARED_DIFFERENCE SQUEEZE STABLEHLO_ADD STABLEHLO_MAXIMUM
+STABLEHLO_MINIMUM STABLEHLO_MULTIPLY STRIDED_SLICE SUB SUM TILE TRANSPOSE UNPACK
+UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_SUM ZEROS_LIKE
+"""
+"""Ops that LiteRT's converter writes into the arithmetic of shapes, and others."""
 
 
 def with_constants(graph: Graph, inputs: Arrays) -> Graph:
@@ -53,7 +44,7 @@ def with_constants(graph: Graph, inputs: Arrays) -> Graph:
     return replace(graph, tensors=tuple(tensors), inputs=())
 
 
-@pytest.mark.parametrize("op", FOLDED)
+@pytest.mark.parametrize("op", FOLDED.split())
 def test_numpy_computes_what_litert_does(op: str) -> None:
     folded = 0
     for case in (case for case in CASES if case.op == op and not case.special):
@@ -238,4 +229,48 @@ def test_the_shape_of_what_the_cpu_makes(read_by_cpu: bool) -> None:
                 run(interpreter, inputs), run(reference, inputs), strict=True
             ):
                 assert actual.shape == expected.shape == sides[::-1]
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+
+
+def scaled_by_rows(s: Sketch, x: int, y: int, *, inside: bool) -> list[int]:
+    """y times the rows of x, which a node on the CPU reads, too; perhaps in a branch of an IF."""
+    number = SCHEMA_NUMBERS["int32"]
+    shape = s.op("SHAPE", [x], [s.tensor((2,), "int32")], out_type=number)
+    unique = [s.tensor(None, "int32"), s.tensor((2,), "int32")]
+    s.op("UNIQUE", [shape], unique)
+    if not inside:
+        first = s.op("GATHER", [shape, s.constant(np.int32([0]))], [s.tensor((1,), "int32")])
+        return [s.op("MUL", [y, s.op("CAST", [first], [s.tensor((1,))])], [(3, 1)]), unique[0]]
+
+    def build(b: ModelBuilder) -> list[int]:
+        inner, values = b.input((2,), "int32"), b.input((3, 1))
+        first = b.op("GATHER", [inner, b.constant(np.int32([0]))], [b.tensor((1,), "int32")])
+        return [b.op("MUL", [values, b.op("CAST", [first], [b.tensor((1,))])], [(3, 1)])]
+
+    two = [s.subgraph(build), s.subgraph(build)]
+    options = dict(zip(("then_subgraph_index", "else_subgraph_index"), two, strict=True))
+    condition = s.constant(np.array(True))
+    return [s.op("IF", [condition, shape, y], [s.tensor((3, 1))], **options), unique[0]]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("host", [in_ours, in_litert])
+@pytest.mark.usefixtures("gl")
+def test_numbers_of_the_shape_of_what_a_segment_does_not_read(
+    host: Callable[..., Any], inside: bool
+) -> None:
+    s = Sketch(np.random.default_rng(0))
+    content = s.build(scaled_by_rows(s, s.feed((2, 8)), s.feed((3, 1)), inside=inside))
+    options = gd.GpuDelegateOptions(max_delegated_partitions=9)
+    with gd.GpuDelegate(options, model=content) as delegate:
+        interpreter, reference = host(delegate, content), LiteRt(model_content=content)
+        assert delegate.report.segments == 1
+        for rows in (2, 7, 5, 2):
+            inputs = [s.normal((rows, 8)), s.feeds[1]]
+            for each in (interpreter, reference):
+                each.resize_tensor_input(0, (rows, 8))
+                each.allocate_tensors()
+            for actual, expected in zip(
+                run(interpreter, inputs), run(reference, inputs), strict=True
+            ):
                 np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import NO_INPUT, quantization
 
@@ -249,6 +250,19 @@ class _Graph:
         axes = [*x.axes[:at], (1, 0), *x.axes[at + 1 :]]
         return self.op(name, [x.index, self.ints(at)], axes, False, keep_dims=True)
 
+    def sized(self) -> Viewed | None:
+        """A tensor times a number of the shape of another, or of itself."""
+        if self.dtype == "int8":
+            return None
+        x, of = self.recent, self.recent
+        rank, at = len(of.shape), self.choose.randrange(len(of.shape))
+        number = SCHEMA_NUMBERS["int32"]
+        shape = self.s.op("SHAPE", [of.index], [self.s.tensor((rank,), "int32")], out_type=number)
+        size = self.s.op("GATHER", [shape, self.ints(at)], [self.s.tensor((1,), "int32")])
+        if self.dtype != "int32":
+            size = self.s.op("CAST", [size], [self.s.tensor((1,))])
+        return self.op("MUL", [x.index, size], x.axes, x.exact and self.dtype == "int32")
+
 
 def broadcast(operands: list[list[tuple[int, int]]]) -> list[tuple[int, int]] | None:
     """The axes of an element-wise result for any N, or None."""
@@ -265,4 +279,5 @@ def broadcast(operands: list[list[tuple[int, int]]]) -> list[tuple[int, int]] | 
 _OPS: tuple[Callable[[_Graph], Viewed | None], ...] = (
     *(_Graph.binary,) * 5,
     *(_Graph.select, _Graph.product, _Graph.joined, _Graph.reduced, _Graph.unary, _Graph.view),
+    _Graph.sized,
 )
