@@ -389,12 +389,14 @@ class Interpreter(NotPickled, Closing):
     ) -> None:
         """Resize an input. Call `allocate_tensors` afterwards.
 
+        As in LiteRT, resizing an output has no effect: its size follows from the inputs'.
+
         Args:
             strict: Reject changes of sizes that are fixed in `shape_signature`.
 
         Raises:
-            RuntimeError: As LiteRT: no such input, a negative size, a fixed size in strict mode, or
-                a view from `tensor` is held.
+            RuntimeError: As LiteRT: no such tensor, a constant, a negative size, a fixed size in
+                strict mode, or a view from `tensor` is held.
         """
         with self._lock:
             self._ensure_safe()

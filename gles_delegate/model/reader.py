@@ -394,14 +394,17 @@ def _pick(items: Sequence[T], index: int, what: str) -> T:
 
 def _check_indices(graph: Graph) -> None:
     where = f"in subgraph {graph.index}, " if graph.index else ""
-    lists = [("the graph's inputs", graph.inputs, 0), ("the graph's outputs", graph.outputs, 0)]
+    signatures = [s for s in graph.signatures if s.subgraph == graph.index]
+    unused = -1 if graph.index and not signatures else 0  # of a branch that does not need an input
+    lists = [("the graph's inputs", graph.inputs, unused)]
+    lists.append(("the graph's outputs", graph.outputs, 0))
     for node in graph.nodes:
         lists.append((f"node {node.index} {node.op}'s inputs", node.inputs, -1))
         lists.append((f"node {node.index} {node.op}'s outputs", node.outputs, 0))
         lists.append((f"node {node.index} {node.op}'s intermediates", node.intermediates, -1))
         for index in node.subgraphs:
             _pick(range(len(graph.subgraphs)), index, "subgraph")
-    for signature in (s for s in graph.signatures if s.subgraph == graph.index):
+    for signature in signatures:
         indices = (*signature.inputs.values(), *signature.outputs.values())
         lists.append((f"signature {signature.key!r}", indices, 0))
     for owner, indices, lowest in lists:

@@ -205,7 +205,8 @@ class Inliner:
             _check_order(body, f"in subgraph {index}, ")
             if self._recurses and index in called_by(body):
                 raise Unsupported(f"its subgraph {index} contains itself")
-            if len(set(body.inputs)) < len(body.inputs) or any(t.is_variable for t in body.tensors):
+            used = [i for i in body.inputs if i >= 0]
+            if len({*used}) < len(used) or any(t.is_variable for t in body.tensors):
                 raise Unsupported(
                     f"its subgraph {index} has variables, or two inputs in one tensor"
                 )
@@ -227,7 +228,7 @@ class Inliner:
         if len(outside) != len(inside):
             raise Unsupported(f"{len(outside)} {name}s and {len(inside)} of its subgraph")
         for i, (a, b) in enumerate(zip(outside, inside, strict=True)):
-            if a >= 0 and meaning(self._tensors[a]) != meaning(tensors[b]):
+            if min(a, b) >= 0 and meaning(self._tensors[a]) != meaning(tensors[b]):
                 raise Unsupported(f"{name} {i} of its subgraph is of another type or quantization")
 
 
@@ -244,7 +245,8 @@ def called_by(graph: Graph, nodes: Sequence[Node] | None = None) -> set[int]:
 
 def initial_tensors(graph: Graph) -> set[int]:
     """The tensors that no node computes: constants, variables and inputs."""
-    return {t.index for t in graph.tensors if t.is_constant or t.is_variable} | set(graph.inputs)
+    own = {t.index for t in graph.tensors if t.is_constant or t.is_variable}
+    return own.union(graph.inputs) - {-1}
 
 
 def _check_order(graph: Graph, where: str = "") -> None:

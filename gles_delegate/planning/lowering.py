@@ -28,6 +28,8 @@ from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 from gles_delegate.shaders.dispatch import Shape, Step
 
+OPEN_SIZES = (128, 16)
+"""Examples of sizes that a file leaves open, where its placeholder, 1, is too small."""
 MOST_DECIDING = 16
 """Maximum elements of an input whose values may give sizes: each value needs its own plan."""
 
@@ -324,7 +326,8 @@ class Lowerings:
 
     Attributes:
         lower: `lower_graph` for this graph and device.
-        default: Every node, for the model's own shapes. Small inputs whose values give sizes of
+        default: Every node, for the model's own shapes; for examples of the sizes that the file
+            leaves open, if that makes more nodes possible. Small inputs whose values give sizes of
             tensors are constants in it, with example values.
     """
 
@@ -332,11 +335,17 @@ class Lowerings:
         self.graph = graph
         self._quantized = quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
-        self.default = first = self.lower({})
-        while examples := _examples(self.default):
-            self.default = self.lower({}, values={**self.default.values, **examples})
-        if len(self.default.reasons) >= len(first.reasons):
-            self.default = first
+        self.default = self.judged({})
+        for size in OPEN_SIZES if self.default.reasons else ():
+            if shapes := _open_shapes(graph, size):
+                self.default = min(self.default, self.judged(shapes), key=_refused)
+
+    def judged(self, shapes: Mapping[int, Shape]) -> Lowered:
+        """Every node for these shapes of inputs, with example values where these give sizes."""
+        first = lowered = self.lower(shapes)
+        while examples := _examples(lowered):
+            lowered = self.lower(shapes, values={**lowered.values, **examples})
+        return min(first, lowered, key=_refused)
 
     def with_limits(self, limits: Limits) -> Lowerings:
         """The same for a device with other limits."""
@@ -365,6 +374,20 @@ class Lowerings:
             problem = f"cannot run on the GPU with the present shapes {inputs}"
             raise unsupported(self.graph, lowered.reasons, problem)
         return lowered
+
+
+def _refused(lowered: Lowered) -> int:
+    return len(lowered.reasons)
+
+
+def _open_shapes(graph: Graph, size: int) -> dict[int, Shape]:
+    """The shapes of inputs with sizes that the file leaves open, which have this size."""
+    signatures = {i: graph.tensors[i].shape_signature or () for i in graph.inputs}
+    return {
+        i: tuple(size if n < 0 else n for n in signature)
+        for i, signature in signatures.items()
+        if min(signature, default=0) < 0
+    }
 
 
 def unsupported(graph: Graph, reasons: Mapping[int, str], problem: str) -> UnsupportedModelError:

@@ -43,7 +43,8 @@ class CountedLoop:
         self._body_index = body
         graphs = self._condition.graph, self._body.graph
         ends = (node.inputs, node.outputs, self._body.graph.outputs, *(g.inputs for g in graphs))
-        if len({*map(len, ends)}) > 1 or min(node.inputs, default=-1) < 0:
+        unused = -1 in {*graphs[0].inputs, *graphs[1].inputs}
+        if len({*map(len, ends)}) > 1 or min(node.inputs, default=-1) < 0 or unused:
             raise Unsupported(NO_CELL)
         self._turns = self._count()
 

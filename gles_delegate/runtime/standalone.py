@@ -64,7 +64,7 @@ class StandAlone:
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
     ) -> None:
         try:
-            tensor = self._input(input_index)
+            tensor = self._tensor(input_index)
         except ValueError as error:
             raise RuntimeError(str(error)) from None
         shape = tuple(int(size) for size in tensor_size)
@@ -79,9 +79,15 @@ class StandAlone:
                 f"cannot resize input {input_index} to {list(shape)} in strict mode: its "
                 f"shape_signature is {list(signature)}"
             )
-        if self._shapes[tensor.index] != shape:
+        if self._shapes[tensor.index] == shape:
+            return
+        if tensor.is_constant:
+            raise RuntimeError(
+                f"Attempting to resize a fixed-size tensor: tensor {input_index} is a constant"
+            )
+        self._ready = False
+        if input_index in self._graph.inputs:  # as in LiteRT, other sizes follow from the inputs'
             self._shapes[tensor.index] = shape
-            self._ready = False
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         tensor = self._tensor(tensor_index)

@@ -15,7 +15,7 @@ from gles_delegate.planning import inlining
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import assert_close, in_litert, in_ours, run, run_litert
 from tests.support.sketch import Sketch
-from tests.support.tflite_builder import ModelBuilder
+from tests.support.tflite_builder import NO_INPUT, ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -144,6 +144,49 @@ def test_a_run_time_condition_stays_on_the_cpu(host: Host) -> None:
     assert lowered.reasons[3] == (
         "its condition is computed at run time; expected one that only constants and shapes decide"
     )
+
+
+@both_hosts
+@pytest.mark.parametrize("at_run_time", [False, True])
+def test_a_branch_without_one_of_the_inputs(host: Host, at_run_time: bool) -> None:
+    """Converters write tensor -1 for an input that a branch does not use."""
+    s = sketch()
+
+    def branch(used: int) -> Callable[[ModelBuilder], list[int]]:
+        def build(b: ModelBuilder) -> list[int]:
+            x = b.input(SHAPE)
+            b._inputs.insert(1 - used, NO_INPUT)
+            return [b.op("TANH", [x], [SHAPE])]
+
+        return build
+
+    options = {
+        "then_subgraph_index": s.subgraph(branch(0)),
+        "else_subgraph_index": s.subgraph(branch(1)),
+    }
+    x, y = s.feed(SHAPE), s.feed(SHAPE)
+    if at_run_time:
+        total = s.op("SUM", [x, s.constant(np.int32([0, 1, 2]))], [()])
+        condition = s.op("LESS", [total, s.constant(np.float32(0))], [s.tensor((), np.bool_)])
+    else:
+        condition = s.constant(np.array(False))
+    z = s.op("IF", [condition, x, y], [s.tensor(SHAPE)], **options)
+    check(host, s.build([s.op("ABS", [z], [SHAPE])]), s, whole=not at_run_time)
+
+
+@both_hosts
+def test_a_loop_whose_condition_has_only_the_count(host: Host) -> None:
+    s = sketch()
+
+    def condition(b: ModelBuilder) -> list[int]:
+        count = b.input((), np.int32)
+        b._inputs += [NO_INPUT, NO_INPUT]
+        return [b.op("LESS", [count, b.constant(np.int32(3))], [b.tensor((), np.bool_)])]
+
+    x = s.feed(SHAPE)
+    outputs = [s.tensor((), np.int32), s.tensor(SHAPE), s.tensor(SHAPE)]
+    loop(s, condition, step, [s.constant(np.array(0, np.int32)), x, x], outputs)
+    check(host, s.build(outputs[1:]), s)
 
 
 def test_a_loop_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,6 +282,10 @@ ERRORS: dict[str, Callable[[Any], Any]] = {
     "tensor of no tensor": allocated(lambda i: i.tensor(99)()),
     "details of another subgraph": lambda i: i.get_tensor_details(1),
     "resize of no tensor": lambda i: i.resize_tensor_input(99, (1, 4)),
+    "resize of a constant": lambda i: i.resize_tensor_input(5, (9, 9)),
+    "invoke after a resize of an output": allocated(
+        lambda i: [i.resize_tensor_input(3, (5, 4)), i.invoke()]
+    ),
     "resize to a negative size": lambda i: i.resize_tensor_input(0, (-1, 4)),
     "strict resize of a fixed size": lambda i: i.resize_tensor_input(0, (2, 4), strict=True),
     "strict resize of the rank": lambda i: i.resize_tensor_input(0, (4,), strict=True),
@@ -340,6 +344,14 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "an op's details": lambda i: i._get_op_details(0),
     "a tensor's details": lambda i: i._get_tensor_details(0, 0),
     "strict resize to the same": lambda i: i.resize_tensor_input(0, [1, 4], strict=True),
+    "resize of an output": allocated(
+        lambda i: [
+            feed(i, X, X),
+            i.resize_tensor_input(3, (5, 4)),
+            i.allocate_tensors(),
+            results(i),
+        ]
+    ),
     "resize to the same keeps it ready": allocated(
         lambda i: [feed(i, X, X), i.resize_tensor_input(0, (1, 4)), results(i)]
     ),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert.interpreter import Interpreter
 
 import gles_delegate as gd
 from gles_delegate.device.limits import Limits
@@ -172,3 +174,35 @@ def test_every_number_may_be_a_uniform(
     cases = one_of_each(cases, kernels) if sampling.everything else one_of_each(cases, lambda _: op)
     for case in cases:
         check(case, context)
+
+
+def open_network() -> bytes:
+    """A convolution without padding of pictures of any size, which the file gives as 1 x 1."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((1, 1, 1, 3))
+    s.tensors[x]["shape_signature"] = [1, -1, -1, 3]
+    weights = [s.constant(s.normal((4, 3, 3, 3))), s.constant(s.normal((4,)))]
+    window = dict(padding="VALID", stride_w=1, stride_h=1)
+    return s.build([s.op("CONV_2D", [x, *weights], [(1, 1, 1, 4)], **window)])
+
+
+@pytest.mark.parametrize("host", ["ours", "ours without LiteRT", "LiteRT's"])
+@pytest.mark.usefixtures("gl")
+def test_sizes_that_the_file_leaves_open(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = open_network()
+    reference = Interpreter(model_content=content)
+    with gd.GpuDelegate(model=content) as delegate:
+        if host == "ours without LiteRT":
+            monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
+        kind = Interpreter if host == "LiteRT's" else gd.Interpreter
+        interpreter = kind(model_content=content, experimental_delegates=[delegate])
+        assert delegate.report.fully_delegated
+        for height, width in ((60, 80), (3, 3), (7, 4)):
+            picture = np.random.default_rng(0).standard_normal((1, height, width, 3), np.float32)
+            for each in (interpreter, reference):
+                each.resize_tensor_input(0, picture.shape)
+                each.allocate_tensors()
+            assert_close(run(interpreter, [picture]), run(reference, [picture]))
+        interpreter.resize_tensor_input(0, (1, 1, 1, 3))
+        with pytest.raises((gd.UnsupportedModelError, RuntimeError), match="a window of 3 over 1"):
+            interpreter.allocate_tensors()
