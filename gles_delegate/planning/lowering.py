@@ -28,8 +28,9 @@ from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 from gles_delegate.shaders.dispatch import Shape, Step
 
-OPEN_SIZES = (128, 16)
-"""Examples of sizes that a file leaves open, where its placeholder, 1, is too small."""
+OPEN_SIZES = (128, 16, 1 << 15)
+"""Examples of sizes that a file leaves open, where its placeholder, 1, is too small: of pictures,
+texts and sounds."""
 MOST_DECIDING = 16
 """Maximum elements of an input whose values may give sizes: each value needs its own plan."""
 
@@ -163,8 +164,6 @@ class _Lowerer:
                     self._keep(node, self._lower(node))
             except ops.Unsupported as error:
                 self._refuse(node, error)
-            if self._is_inner(node):  # hosts do not know the sizes of inner tensors
-                self._note_origins(node)
         layers = self._unrolled_layers()
         steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
@@ -242,10 +241,11 @@ class _Lowerer:
         return True
 
     def _note_origins(self, node: Node) -> None:
-        """The tensors whose shapes decide a node's constants, or the shapes of its results."""
-        own = {i for i in node.inputs if i >= 0 and not self._tensors[i].is_constant}
-        origins = (self._origins.get(i, {i} & own) for i in node.inputs)
-        self._origins |= dict.fromkeys(node.outputs, frozenset().union(*origins))
+        """Note whose shapes decide a node's results; hosts know only the graph's own tensors."""
+        inputs = [i for i in self._own[node.index].inputs if i >= 0]
+        known = ({i} for i in inputs if not self._tensors[i].is_constant)
+        more = (self._origins[i] for i in inputs if i in self._origins)
+        self._origins |= dict.fromkeys(node.outputs, frozenset().union(*known, *more))
 
     def _lower(self, node: Node) -> list[Step]:
         view = self._view(node)
@@ -336,8 +336,8 @@ class Lowerings:
         self._quantized = quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
         self.default = self.judged({})
-        for size in OPEN_SIZES if self.default.reasons else ():
-            if shapes := _open_shapes(graph, size):
+        for size in OPEN_SIZES:
+            if self.default.reasons and (shapes := _open_shapes(graph, size)):
                 self.default = min(self.default, self.judged(shapes), key=_refused)
 
     def judged(self, shapes: Mapping[int, Shape]) -> Lowered:
