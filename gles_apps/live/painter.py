@@ -203,7 +203,7 @@ class Painter:
         for item in drawing.items:
             if isinstance(item, Overlay):
                 self.layer(Layer.of_areas(item.picture, drawing.unit))
-        with self._drawing() as gl:
+        with self._drawing():
             self._letters.make_room([item for item in shapes if isinstance(item, Text)])
             blocks = [self._instances_of(item) for item in shapes]
             data = np.concatenate([b for b in blocks if len(b)] or [np.empty((0, 13), np.float32)])
@@ -212,9 +212,6 @@ class Painter:
             self._framebuffer.bind(self.texture)
             self._sample([self._letters.texture])
             self._shape.use({"size": [*map(float, self.size[::-1])], "letters": 0})
-            gl.glEnable(gl_names.BLEND)
-            kinds = gl_names.SRC_ALPHA, gl_names.ONE_MINUS_SRC_ALPHA
-            gl.glBlendFuncSeparate(*kinds, *kinds)
             self._shapes.draw(data, 4)
 
     def present(self, size: Size, framebuffer: int = 0) -> None:
@@ -227,11 +224,8 @@ class Painter:
         height, width = size
         scale = min(width / self.size[1], height / self.size[0])
         w, h = round(self.size[1] * scale), round(self.size[0] * scale)
-        with self._drawing() as gl:
-            gl.glBindFramebuffer(gl_names.FRAMEBUFFER, framebuffer)
-            gl.glClearColor(0, 0, 0, 0)
-            gl.glClear(gl_names.COLOR_BUFFER_BIT)
-            gl.glViewport((width - w) // 2, (height - h) // 2, w, h)
+        with self._drawing():
+            self._framebuffer.show(framebuffer, ((width - w) // 2, (height - h) // 2, w, h))
             # A window's first row is the lowest.
             self._fill(self._copy, [self.texture], {"flipped": True})
 

@@ -20,13 +20,19 @@ from gles_delegate.support.closing import in_any_case, on_error
 Uniform: TypeAlias = bool | int | float | Sequence[float]
 """A number, a vector of 2 or 3, or a mat3x2 of 6 numbers, column after column."""
 
+Call: TypeAlias = tuple[str, tuple[float, ...]]
+"""A GL function, and its arguments."""
+VIEWPORT_OF = {False: "glViewportIndexedf", True: "glViewportIndexedfOES"}
 _CAPABILITIES = (
-    gl_names.BLEND,
-    gl_names.CULL_FACE,
-    gl_names.DEPTH_TEST,
-    gl_names.SCISSOR_TEST,
-    gl_names.STENCIL_TEST,
+    *(gl_names.BLEND, gl_names.SCISSOR_TEST),
+    *(0x0B44, 0x0B71, 0x0B90),  # CULL_FACE, DEPTH_TEST, STENCIL_TEST
+    *(0x0BD0, 0x0BF2, 0x8C89, 0x8DB9),  # DITHER, COLOR_LOGIC_OP, RASTERIZER_DISCARD, sRGB writes
+    *(0x809E, 0x809F, 0x80A0, 0x8E51),  # SAMPLE_ALPHA_TO_COVERAGE, _TO_ONE, _COVERAGE, _MASK
+    *(0x0B41, 0x0B42, 0x0BC0, 0x8890),  # POLYGON_SMOOTH, _STIPPLE, ALPHA_TEST, DEPTH_BOUNDS_TEST
+    *(0x9346, 0x83FE),  # CONSERVATIVE_RASTERIZATION of NVIDIA and Intel
+    *range(0x3000, 0x3008),  # CLIP_DISTANCE0 to 7
 )
+"""Capabilities that change or discard what is drawn; not every context has each."""
 
 
 class Texture(Protocol):
@@ -115,8 +121,12 @@ class Instances:
                 offset += 4 * length
 
     def draw(self, data: np.ndarray[tuple[int, ...], np.dtype[np.float32]], corners: int) -> None:
-        """Draw a strip of triangles for each row of numbers."""
+        """Draw a strip of triangles for each row of numbers, blended by their alpha."""
         gl, rows = self._gl, np.ascontiguousarray(data)
+        at, i = gl.first_buffer, "i" * len(gl.first_buffer)
+        kinds = gl_names.SRC_ALPHA, gl_names.ONE_MINUS_SRC_ALPHA
+        getattr(gl, f"glEnable{i}")(gl_names.BLEND, *at)
+        getattr(gl, f"glBlendFuncSeparate{i}")(*at, *kinds, *kinds)
         gl.glBindVertexArray(self.name)
         gl.glBindBuffer(gl_names.ARRAY_BUFFER, self._buffer)
         gl.glBufferData(gl_names.ARRAY_BUFFER, rows.nbytes, rows.ctypes.data, gl_names.STREAM_DRAW)
@@ -142,7 +152,22 @@ class Framebuffer:
         self._gl.glBindFramebuffer(gl_names.FRAMEBUFFER, self.name)
         attachment = gl_names.COLOR_ATTACHMENT0, gl_names.TEXTURE_2D, texture.glo, 0
         self._gl.glFramebufferTexture2D(gl_names.FRAMEBUFFER, *attachment)
-        self._gl.glViewport(0, 0, *texture.size)
+        self._set_viewport(0, 0, *texture.size)
+
+    def show(self, name: int, area: tuple[int, int, int, int]) -> None:
+        """Clear an app's framebuffer, and draw to an area of it: left, bottom, width and height."""
+        gl = self._gl
+        gl.glBindFramebuffer(gl_names.FRAMEBUFFER, name)
+        gl.glClearColor(0, 0, 0, 0)
+        gl.glClear(gl_names.COLOR_BUFFER_BIT)
+        self._set_viewport(*area)
+
+    def _set_viewport(self, left: int, bottom: int, width: int, height: int) -> None:
+        if self._gl.first_viewport:  # the others stay as they are
+            set_first = getattr(self._gl, VIEWPORT_OF[self._gl.version[0]])
+            set_first(0, left, bottom, width, height)
+        else:
+            self._gl.glViewport(left, bottom, width, height)
 
     def copy(self, source: Texture, target: Texture) -> None:
         """Copy all pixels to a texture of the same size."""
@@ -180,19 +205,76 @@ class Triangle:
         self._gl.glDeleteVertexArrays(1, ctypes.c_uint(self.name))
 
 
+def _capabilities(gl: Functions) -> tuple[list[Call], list[Call]]:
+    """The calls that set the capabilities to what they are, and that turn all of them off.
+
+    Draw buffers and viewports may differ; of each, drawing uses and changes the first.
+    """
+    present: list[Call] = []
+    usual: list[Call] = []
+    for capability in (c for c in _CAPABILITIES if gl.answers(c, "glIsEnabled")):
+        indices = {gl_names.BLEND: gl.first_buffer, gl_names.SCISSOR_TEST: gl.first_viewport}
+        at = indices.get(capability, ())
+        i = "i" * len(at)
+        enabled = gl.unchecked(f"glIsEnabled{i}")(capability, *at)
+        present.append((f"gl{'Enable' if enabled else 'Disable'}{i}", (capability, *at)))
+        usual.append((f"glDisable{i}", (capability, *at)))
+    return present, usual
+
+
+def _numbers(gl: Functions, query: int, at: tuple[int, ...], count: int = 1) -> list[int]:
+    found = (c_int * count)()
+    getattr(gl, "glGetIntegeri_v" if at else "glGetIntegerv")(query, *at, found)
+    return [*found]
+
+
+def _values(gl: Functions) -> tuple[list[Call], list[Call]]:
+    """The same for color masks, blending, polygon modes, clip control and the viewport."""
+    is_es, first, i = gl.version[0], gl.first_buffer, "i" * len(gl.first_buffer)
+    functions, equations = (
+        [n for query in queries for n in _numbers(gl, query, first)]
+        for queries in (gl_names.BLEND_FUNCTION, gl_names.BLEND_EQUATION)
+    )
+    mask = _numbers(gl, gl_names.COLOR_WRITEMASK, first, 4)
+    present: list[Call] = [
+        (f"glColorMask{i}", (*first, *mask)),
+        (f"glBlendEquationSeparate{i}", (*first, *equations)),
+        (f"glBlendFuncSeparate{i}", (*first, *functions)),
+    ]
+    usual: list[Call] = [
+        (f"glColorMask{i}", (*first, 1, 1, 1, 1)),
+        (f"glBlendEquationSeparate{i}", (*first, *[gl_names.FUNC_ADD] * 2)),
+    ]
+    if not is_es:
+        front, back = _numbers(gl, gl_names.POLYGON_MODE, (), 2)
+        sides = {gl_names.FRONT: front, gl_names.BACK: back}
+        modes = {gl_names.FRONT_AND_BACK: front} if gl.is_core else sides
+        present += [("glPolygonMode", side) for side in modes.items()]
+        usual.append(("glPolygonMode", (gl_names.FRONT_AND_BACK, gl_names.FILL)))
+    if gl.answers(gl_names.CLIP_CONTROL[0]):
+        name = "glClipControlEXT" if is_es else "glClipControl"
+        present.append((name, tuple(gl.integer(query) for query in gl_names.CLIP_CONTROL)))
+        usual.append((name, (gl_names.LOWER_LEFT, gl_names.NEGATIVE_ONE_TO_ONE)))
+    viewport = (c_float * 4)()
+    if gl.first_viewport:
+        gl.glGetFloati_v(gl_names.VIEWPORT, 0, viewport)
+        present.append((VIEWPORT_OF[is_es], (0, *viewport)))
+    else:
+        present.append(("glViewport", tuple(_numbers(gl, gl_names.VIEWPORT, (), 4))))
+    return present, usual
+
+
 @contextmanager
 def drawing_restored(gl: Functions) -> Iterator[None]:
     """Save and restore the state that drawing changes; inside, all tests and blending are off."""
     gl.forget_app_errors()
-    enabled = [c for c in _CAPABILITIES if gl.unchecked("glIsEnabled")(c)]
+    states = _capabilities(gl), _values(gl)
     framebuffers = [
         (gl_names.DRAW_FRAMEBUFFER, gl.integer(gl_names.DRAW_FRAMEBUFFER_BINDING)),
         (gl_names.READ_FRAMEBUFFER, gl.integer(gl_names.READ_FRAMEBUFFER_BINDING)),
     ]
-    viewport, color = (c_int * 4)(), (c_float * 4)()
-    gl.glGetIntegerv(gl_names.VIEWPORT, viewport)
+    color = (c_float * 4)()
     gl.glGetFloatv(gl_names.COLOR_CLEAR_VALUE, color)
-    blending = [gl.integer(name) for name in gl_names.BLEND_FUNCTION]
     program = gl.integer(gl_names.CURRENT_PROGRAM)
     array = gl.integer(gl_names.VERTEX_ARRAY_BINDING)
     pack = gl.saved(gl.pack_state)
@@ -202,22 +284,20 @@ def drawing_restored(gl: Functions) -> Iterator[None]:
     ]
 
     def restore() -> None:
-        for capability in _CAPABILITIES:
-            gl.unchecked("glEnable" if capability in enabled else "glDisable")(capability)
         for target, name in framebuffers:
             gl.unchecked("glBindFramebuffer")(target, name)
-        gl.unchecked("glViewport")(*viewport)
+        for function, arguments in (call for present, _ in states for call in present):
+            gl.unchecked(function)(*arguments)
         gl.unchecked("glClearColor")(*color)
-        gl.unchecked("glBlendFuncSeparate")(*blending)
-        gl.unchecked("glUseProgram")(program if gl.unchecked("glIsProgram")(program) else 0)
+        gl.unchecked("glUseProgram")(gl.existing("Program", program))
         gl.unchecked("glBindVertexArray")(array)
         for target, name in buffers:
-            gl.unchecked("glBindBuffer")(target, name)
+            gl.unchecked("glBindBuffer")(target, gl.existing("Buffer", name))
         gl.set_pixel_state(pack)
 
     with textures_restored(gl), afterwards(gl, restore):
-        for capability in enabled:
-            gl.glDisable(capability)
+        for function, arguments in (call for _, usual in states for call in usual):
+            getattr(gl, function)(*arguments)
         gl.glBindBuffer(gl_names.PIXEL_PACK_BUFFER, 0)
         gl.set_pixel_state(gl.pack_state)
         yield

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from ctypes import POINTER, c_float, c_int, c_int64, c_uint
@@ -67,6 +68,8 @@ UNPACK_STATE = {UNPACK_ALIGNMENT: 4, 0x0CF2: 0, 0x0CF3: 0, 0x0CF4: 0}
 PACK_STATE = {0x0D05: 4, 0x0D02: 0, 0x0D03: 0, 0x0D04: 0}
 """The same of reads."""
 _UNPACK_SWAP_BYTES, _PACK_SWAP_BYTES = 0x0CF0, 0x0D00
+_PACK_UPSIDE_DOWN = (0x8758, 0x93A4)
+"""GL_MESA_pack_invert's and GL_ANGLE_pack_reverse_row_order's order of rows."""
 _PIXEL_TRANSFER = {0x0D10: 0, **dict.fromkeys((0x0D14, 0x0D18, 0x0D1A, 0x0D1C), 1)} | dict.fromkeys(
     (0x0D15, 0x0D19, 0x0D1B, 0x0D1D), 0
 )
@@ -80,9 +83,13 @@ VERTEX_SHADER, FRAGMENT_SHADER, VERTEX_ARRAY_BINDING = 0x8B31, 0x8B30, 0x85B5
 FRAMEBUFFER, READ_FRAMEBUFFER, DRAW_FRAMEBUFFER = 0x8D40, 0x8CA8, 0x8CA9
 DRAW_FRAMEBUFFER_BINDING, READ_FRAMEBUFFER_BINDING, COLOR_ATTACHMENT0 = 0x8CA6, 0x8CAA, 0x8CE0
 VIEWPORT, COLOR_CLEAR_VALUE, COLOR_BUFFER_BIT, STREAM_DRAW = 0x0BA2, 0x0C22, 0x4000, 0x88E0
-BLEND, CULL_FACE, DEPTH_TEST, SCISSOR_TEST, STENCIL_TEST = 0x0BE2, 0x0B44, 0x0B71, 0x0C11, 0x0B90
+BLEND, SCISSOR_TEST, COLOR_WRITEMASK = 0x0BE2, 0x0C11, 0x0C23
 BLEND_FUNCTION = (0x80C9, 0x80C8, 0x80CB, 0x80CA)
 """Factors of the source's and the target's colors, and of their alpha."""
+BLEND_EQUATION, FUNC_ADD = (0x8009, 0x883D), 0x8006
+_MAX_VIEWPORTS = 0x825B
+POLYGON_MODE, FRONT, BACK, FRONT_AND_BACK, FILL = 0x0B40, 0x0404, 0x0405, 0x0408, 0x1B02
+CLIP_CONTROL, LOWER_LEFT, NEGATIVE_ONE_TO_ONE = (0x935C, 0x935D), 0x8CA1, 0x935E
 ONE, SRC_ALPHA, ONE_MINUS_SRC_ALPHA, TRIANGLES, TRIANGLE_STRIP = 0x1, 0x0302, 0x0303, 0x4, 0x5
 TIME_ELAPSED, QUERY_RESULT, QUERY_COUNTER_BITS = 0x88BF, 0x8866, 0x8864
 GPU_DISJOINT = 0x8FBB
@@ -126,16 +133,21 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     ),
     (None, _Uint, _Uint): (
         "glAttachShader glBeginQuery glBindBuffer glBindFramebuffer glBindSampler glBindTexture "
+        "glBlendEquationSeparate glClipControl glDisablei glEnablei glPolygonMode "
         "glVertexAttribDivisor"
     ),
     (None, *[_Uint] * 4): "glBlendFuncSeparate",
+    (None, *[_Uint] * 5): "glBlendFuncSeparatei",
+    (None, *[_Bool] * 4): "glColorMask",
+    (None, _Uint, *[_Bool] * 4): "glColorMaski",
+    (None, _Uint, *[_Float] * 4): "glViewportIndexedf",
     (None, *[_Uint] * 4, _Int): "glFramebufferTexture2D",
     (None, *[_Int] * 4): "glViewport",
     (None, _Uint, _Int, _Int, _Int): "glDrawArraysInstanced",
     (None, _Uint, _Int, _Uint, _Bool, _Int, _Address): "glVertexAttribPointer",
     (None, _Int, _Int, _Address): "glUniform1fv glUniform2fv glUniform3fv glUniform4fv",
     (None, _Int, _Int, _Bool, _Address): "glUniformMatrix3x2fv",
-    (None, _Uint, _Uint, _Uint): "glBindBufferBase glDispatchCompute",
+    (None, _Uint, _Uint, _Uint): "glBindBufferBase glBlendEquationSeparatei glDispatchCompute",
     (None, _Uint, _Int): "glPixelStorei",
     (None, _Uint, _Float): "glPixelTransferf",
     (None, _Uint, _Uint, _Int): "glProgramParameteri glSamplerParameteri glTexParameteri",
@@ -154,7 +166,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Int, _Int, _Ints): "glUniform1iv",
     (None, _Uint, _Ints): "glGetIntegerv",
     (None, _Uint, POINTER(_Float)): "glGetFloatv",
-    (None, _Uint, _Uint, POINTER(_Float)): "glGetSamplerParameterfv",
+    (None, _Uint, _Uint, POINTER(_Float)): "glGetFloati_v glGetSamplerParameterfv",
     (None, _Uint, _Uint, _Float): "glSamplerParameterf",
     (None, _Uint, _Uint, _Ints): (
         "glGetIntegeri_v glGetProgramiv glGetQueryiv glGetShaderiv glGetTexParameteriv"
@@ -180,6 +192,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (_Uint, _Address, _Uint, _Uint64): "glClientWaitSync",
     (_Int, _Uint, _Text): "glGetAttribLocation glGetUniformLocation",
     (_Bool, _Uint): "glIsBuffer glIsEnabled glIsProgram glIsSampler glIsTexture glUnmapBuffer",
+    (_Bool, _Uint, _Uint): "glIsEnabledi",
     (_Bool, _Address): "glIsSync",
     (_Text, _Uint): "glGetString",
     (_Text, _Uint, _Uint): "glGetStringi",
@@ -209,6 +222,7 @@ class Functions:
     def __init__(self, load: Callable[[str], int]) -> None:
         self._load = load
         self._unchecked: dict[str, Callable[..., Any]] = {}
+        self._answers: dict[tuple[int, str], bool] = {}
         self._reset_status: Callable[[], int] | None = None
         self.lost = ""
         self.debug_suffix: str | None = None
@@ -216,7 +230,7 @@ class Functions:
     def unchecked(self, name: str) -> Callable[..., Any]:
         """The plain ctypes function; raises ContextError if the driver lacks it."""
         if name not in self._unchecked:
-            types = _PROTOTYPES[name.removesuffix("KHR").removesuffix("EXT")]
+            types = _PROTOTYPES.get(name) or _PROTOTYPES[re.sub("(EXT|KHR|OES)$", "", name)]
             addresses = (self._load(name + suffix) for suffix in _SUFFIXES)
             address = next(filter(None, addresses), 0)
             if not address:
@@ -352,13 +366,14 @@ class Functions:
     @cached_property
     def pack_state(self) -> PixelState:
         """The state that changes the pixels of reads."""
-        return self._pixel_state(PACK_STATE, _PACK_SWAP_BYTES)
+        upside_down = dict.fromkeys(filter(self.answers, _PACK_UPSIDE_DOWN), 0)
+        return self._pixel_state(PACK_STATE | upside_down, _PACK_SWAP_BYTES)
 
     def _pixel_state(self, usual: dict[int, int], swap_bytes: int) -> PixelState:
         stored, transferred = dict(usual), {}
-        if "OpenGL ES" not in self.string(VERSION):
+        if not self.version[0]:
             stored[swap_bytes] = 0
-            if not self.integer(_CONTEXT_PROFILE_MASK) & _CORE_PROFILE:
+            if not self.is_core:
                 transferred = _PIXEL_TRANSFER
         return (
             *(("glPixelStorei", *item) for item in stored.items()),
@@ -381,6 +396,44 @@ class Functions:
         """Set a `PixelState`, or values of `saved`; does not check for errors."""
         for function, parameter, value in state:
             self.unchecked(function)(parameter, value)
+
+    def answers(self, parameter: int, query: str = "glGetIntegerv") -> bool:
+        """Whether the driver knows a parameter, or a capability of the query "glIsEnabled"."""
+        if (parameter, query) not in self._answers:
+            values = () if query == "glIsEnabled" else ((c_int * 4)(),)
+            self.unchecked(query)(parameter, *values)
+            self._answers[parameter, query] = not self.forget_errors()
+        return self._answers[parameter, query]
+
+    @cached_property
+    def first_buffer(self) -> tuple[int, ...]:
+        """The index of draw buffer 0 in calls, where each draw buffer has its own state."""
+        is_es, *version = self.version
+        return (0,) if version >= ([3, 2] if is_es else [4, 0]) else ()
+
+    @cached_property
+    def first_viewport(self) -> tuple[int, ...]:
+        """Likewise of viewport 0."""
+        return (0,) if self.answers(_MAX_VIEWPORTS) else ()
+
+    @property
+    def is_core(self) -> bool:
+        """Whether it is desktop OpenGL without deprecated functions."""
+        is_es, *version = self.version
+        if is_es or version < [3, 2]:
+            return False
+        return bool(self.integer(_CONTEXT_PROFILE_MASK) & _CORE_PROFILE)
+
+    @cached_property
+    def version(self) -> tuple[bool, int, int]:
+        """Whether it is OpenGL ES, and the major and minor numbers of the version."""
+        text = self.string(VERSION)
+        numbers = text.removeprefix("OpenGL ES ").partition(" ")[0].split(".")
+        return text.startswith("OpenGL ES"), int(numbers[0]), int(numbers[1])
+
+    def existing(self, kind: str, name: int) -> int:
+        """The name of an object, or 0 if it no longer exists: other contexts may share it."""
+        return name if name and self.unchecked(f"glIs{kind}")(name) else 0
 
     def extensions(self) -> set[str]:
         count = self.integer(NUM_EXTENSIONS)

@@ -680,7 +680,7 @@ def test_a_painter_leaves_the_state_of_an_app_alone(make: Callable[[], tuple[Any
         window = ctx.framebuffer([ctx.texture((80, 90), 4)])
         picture = ctx.texture((30, 20), 3, pixels.tobytes(), alignment=1)
         alive = stir(ctx, gl)
-        for capability in (gl_names.SCISSOR_TEST, gl_names.CULL_FACE, gl_names.DEPTH_TEST):
+        for capability in (gl_names.SCISSOR_TEST, 0x0B44, 0x0B71):
             gl.glEnable(capability)
         before, objects = state.read(), state.objects()
         actual = paint(picture, window.glo)

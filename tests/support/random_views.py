@@ -130,7 +130,9 @@ class _Graph:
         if name == "RESHAPE":
             at = self.choose.randrange(len(axes) - 1)
             (m, c), (n, d) = axes[at : at + 2]
-            return self.reshaped(x, [*axes[:at], (m * n, max(c, d) and m * n), *axes[at + 2 :]])
+            if c and d:
+                return None  # a square of N
+            return self.reshaped(x, [*axes[:at], (m * n, c * n + m * d), *axes[at + 2 :]])
         if name == "SLICE":
             fixed = [i for i, (n, per_row) in enumerate(axes) if not per_row and n > 1]
             if not fixed:
