@@ -120,7 +120,7 @@ class TexelView:
                 try:
                     gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
                 finally:
-                    gl.glBindTexture(target, bound)
+                    gl.glBindTexture(target, gl.existing("Texture", bound))
         return self._texture
 
     def release(self) -> None:

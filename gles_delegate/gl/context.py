@@ -211,18 +211,19 @@ def _restored(gl: Functions) -> Iterator[None]:
     images = [(i, *(gl.integer(name, i) for name in gl_names.IMAGE_BINDING)) for i in range(units)]
 
     def restore() -> None:
-        # A program that the app deleted while it was in use no longer exists.
-        gl.unchecked("glUseProgram")(program if gl.unchecked("glIsProgram")(program) else 0)
-        gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, array_buffer)
-        for i, buffer, start, size in blocks:
-            block = (gl_names.SHADER_STORAGE_BUFFER, i, buffer)
-            if size:
+        # What the app, or a context that shares with its, deleted while it was in use is gone.
+        gl.unchecked("glUseProgram")(gl.existing("Program", program))
+        gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, gl.existing("Buffer", array_buffer))
+        for i, name, start, size in blocks:
+            block = (gl_names.SHADER_STORAGE_BUFFER, i, gl.existing("Buffer", name))
+            if size and block[-1]:
                 gl.unchecked("glBindBufferRange")(*block, start, size)
             else:
                 gl.unchecked("glBindBufferBase")(*block)
-        gl.unchecked("glBindBuffer")(gl_names.SHADER_STORAGE_BUFFER, storage)
-        for image in images:
-            gl.unchecked("glBindImageTexture")(*image)
+        storage_buffer = gl.existing("Buffer", storage)
+        gl.unchecked("glBindBuffer")(gl_names.SHADER_STORAGE_BUFFER, storage_buffer)
+        for i, name, *rest in images:
+            gl.unchecked("glBindImageTexture")(i, gl.existing("Texture", name), *rest)
 
     with afterwards(gl, restore):
         yield
@@ -243,11 +244,11 @@ def textures_restored(gl: Functions, external: bool = False) -> Iterator[None]:
         for unit, textures, sampler in units:
             gl.unchecked("glActiveTexture")(unit)
             for target, texture in zip(targets, textures, strict=True):
-                gl.unchecked("glBindTexture")(target, texture)
-            gl.unchecked("glBindSampler")(unit - gl_names.TEXTURE0, sampler)
+                gl.unchecked("glBindTexture")(target, gl.existing("Texture", texture))
+            gl.unchecked("glBindSampler")(unit - gl_names.TEXTURE0, gl.existing("Sampler", sampler))
         gl.unchecked("glActiveTexture")(active)
         gl.set_pixel_state(unpack)
-        gl.unchecked("glBindBuffer")(gl_names.PIXEL_UNPACK_BUFFER, buffer)
+        gl.unchecked("glBindBuffer")(gl_names.PIXEL_UNPACK_BUFFER, gl.existing("Buffer", buffer))
 
     with afterwards(gl, restore):
         for unit in range(gl_names.TEXTURE0, gl_names.TEXTURE0 + MAX_TEXTURES):

@@ -28,6 +28,7 @@ WAS_RESET = (
 
 SUCCESS, NOT_INITIALIZED, BAD_ACCESS, BAD_CONTEXT = 0x3000, 0x3001, 0x3002, 0x3006
 BAD_DISPLAY, BAD_MATCH, CONTEXT_LOST = 0x3008, 0x3009, 0x300E
+BAD_NATIVE_WINDOW, BAD_SURFACE = 0x300B, 0x300D
 DESTROYED = {NOT_INITIALIZED, BAD_CONTEXT, BAD_DISPLAY}
 """Errors of a call with a context that no longer exists, or whose display was terminated."""
 _ERROR_NAMES = """
@@ -290,8 +291,8 @@ class EglBinding:
     def restore(self) -> None:
         """Make it current on this thread again, or nothing if its context no longer exists.
 
-        An app may have destroyed the context while it was current, which ended it as soon as
-        another one was.
+        An app may have destroyed the context, or its surfaces, while they were current, which ended
+        them as soon as another one was. Without surfaces, the context is current alone.
 
         Raises EglError if EGL fails in another way, and GLError if GLX does. Nothing is current
         then.
@@ -300,7 +301,7 @@ class EglBinding:
         try:
             if self.display or present:  # else nothing was current, and nothing is
                 display = self.display or present
-                self.egl.eglMakeCurrent(display, self.draw, self.read, self.context)
+                self._make_current(display)
         except EglError:
             if present:
                 with suppress(EglError):
@@ -312,6 +313,14 @@ class EglBinding:
         for other in (self.glx, self.osmesa):
             if other is not None:
                 other.restore()
+
+    def _make_current(self, display: int) -> None:
+        try:
+            self.egl.eglMakeCurrent(display, self.draw, self.read, self.context)
+        except EglError as error:
+            if error.code not in (BAD_SURFACE, BAD_NATIVE_WINDOW) or not self.context:
+                raise
+            self.egl.eglMakeCurrent(display, 0, 0, self.context)
 
 
 def release_thread() -> None:

@@ -44,8 +44,9 @@ def load_mesa_apart() -> None:
 
 
 def watch_imports() -> None:
-    """After EGL has started: load TensorFlow with its own LLVM if Mesa has loaded one."""
-    if _NAME not in sys.modules and _may_load_apart() and _mapped("libLLVM"):
+    """After EGL has started: load TensorFlow, if there is one, with its own LLVM beside Mesa's."""
+    is_there = _NAME not in sys.modules and find_spec(_NAME) is not None
+    if is_there and _may_load_apart() and _mapped("libLLVM"):
         sys.meta_path.insert(0, _Finder())
 
 
@@ -63,20 +64,23 @@ def _mapped(name: str) -> list[str]:
 
 
 class _Finder(MetaPathFinder):
-    """Finds TensorFlow, once, with a loader that binds its libraries to their own symbols."""
+    """Finds TensorFlow with a loader that binds its libraries to their own symbols.
+
+    It is gone as soon as TensorFlow is loaded, and stays where a program only looks for it.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname != _NAME:
-            return None
-        with suppress(ValueError):
-            sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        others = (finder for finder in sys.meta_path if finder is not self)
+        found = (f.find_spec(fullname, path, target) for f in others if fullname == _NAME)
+        spec = next(filter(None, found), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
+                with suppress(ValueError):
+                    sys.meta_path.remove(self)
                 flags = sys.getdlopenflags()
                 sys.setdlopenflags(flags | _DEEPBIND)
                 try:

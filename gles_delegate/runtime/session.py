@@ -108,6 +108,7 @@ class Session:
         try:
             yield self._recorder.trials(self._buffers.storage, no_groups.name)
         finally:
+            before = gl.existing("Buffer", before)
             gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
             no_groups.release()
 

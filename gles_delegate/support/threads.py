@@ -1,7 +1,8 @@
-"""Threads and locks of the operating system, also where gevent makes greenlets of Python's.
+"""Threads and locks of the operating system, also where gevent or eventlet replace Python's.
 
 A greenlet would share its OpenGL context with all others of its thread. Futures, and the locks of
-interpreters, stay Python's: a greenlet that waits for them lets others run.
+interpreters, stay Python's: a greenlet that waits for them lets others run. But eventlet's cannot
+be set by another thread, so there a future blocks all greenlets of the thread that waits.
 """
 
 from __future__ import annotations
@@ -16,21 +17,31 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 _FOREVER = 1e8  # seconds
+_STACK = 8 << 20
+"""Bytes of a thread's stack: compilers of shaders need more than servers of many threads set."""
 
 
 def _original(module: str, name: str) -> Any:
-    """A function as it was before gevent replaced it."""
-    gevent = sys.modules.get("gevent.monkey")
-    return gevent.get_original(module, name) if gevent else getattr(import_module(module), name)
+    """A function as it was before gevent or eventlet replaced it."""
+    if gevent := sys.modules.get("gevent.monkey"):
+        return gevent.get_original(module, name)
+    eventlet = sys.modules.get("eventlet.patcher")
+    return getattr(eventlet.original(module) if eventlet else import_module(module), name)
 
 
 Lock: Callable[[], Any] = _original("_thread", "allocate_lock")
 RLock: Callable[[], Any] = _original("_thread", "RLock")
 get_ident: Callable[[], int] = _original("_thread", "get_ident")
+_starting = Lock()
 
 
 class Awaited(Future[T]):
     """A future whose result another thread sets."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        if "eventlet.patcher" in sys.modules:
+            self._condition = _original("threading", "Condition")()
 
     def result(self, timeout: float | None = None) -> T:
         # gevent takes a wait without a timeout for a deadlock if no greenlet can end it.
@@ -53,6 +64,15 @@ class Thread(threading.Thread):
 
     def start(self) -> None:
         """Start it; raises RuntimeError if there is no thread to be had."""
+        with _starting:
+            others = threading.stack_size()
+            threading.stack_size(max(others, _STACK) if others else 0)
+            try:
+                self._start()
+            finally:
+                threading.stack_size(others)
+
+    def _start(self) -> None:
         if get_ident is threading.get_ident:
             super().start()
             return

@@ -20,6 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 import gles_delegate as gd
+from gles_apps.live.painter import new_texture
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.current import _nothing_current, current_handle, current_loader
 from gles_delegate.gl.egl import current_context
@@ -382,3 +383,56 @@ def test_a_shared_context_sees_the_apps_textures() -> None:
             np.testing.assert_array_equal(read(ctx, target), PICTURE.ravel())
     shared.release()
     ctx.release()
+
+
+def bind_texture(gl: Functions, name: int) -> None:
+    gl.glActiveTexture(gl_names.TEXTURE0)
+    gl.glBindTexture(gl_names.TEXTURE_2D, name)
+
+
+def bind_block(gl: Functions, name: int) -> None:
+    gl.glBindBuffer(gl_names.SHADER_STORAGE_BUFFER, name)
+    gl.glBufferData(gl_names.SHADER_STORAGE_BUFFER, 64, None, gl_names.STATIC_DRAW)
+    gl.glBindBufferRange(gl_names.SHADER_STORAGE_BUFFER, 0, name, 0, 32)
+
+
+def bind_image(gl: Functions, name: int) -> None:
+    bind_texture(gl, name)
+    gl.glTexStorage2D(gl_names.TEXTURE_2D, 1, gl_names.RGBA8, 4, 4)
+    gl.glBindTexture(gl_names.TEXTURE_2D, 0)
+    gl.glBindImageTexture(0, name, 0, 0, 0, gl_names.WRITE_ONLY, gl_names.RGBA8)
+
+
+BOUND: dict[str, tuple[str, Callable[[Functions, int], object]]] = {
+    "texture": ("Textures", bind_texture),
+    "sampler": ("Samplers", lambda gl, name: gl.glBindSampler(0, name)),
+    "image": ("Textures", bind_image),
+    "storage block": ("Buffers", bind_block),
+    "array buffer": ("Buffers", lambda gl, name: gl.glBindBuffer(gl_names.ARRAY_BUFFER, name)),
+    "unpack buffer": (
+        "Buffers",
+        lambda gl, name: gl.glBindBuffer(gl_names.PIXEL_UNPACK_BUFFER, name),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BOUND)
+def test_what_another_context_deleted_is_not_bound_again(what: str) -> None:
+    """Loaders of GTK, Qt and SDL share the app's objects."""
+    kind, bind = BOUND[what]
+    with gd.EglContext() as context, gd.EglContext(share=context) as beside, context:
+        gl = Functions(context.load)
+        texture, name = new_texture(PICTURE), gl.generate(kind)
+        with gd.GpuDelegate(context="current") as delegate:
+            interpreter = allocated(delegate, negated((1, *PICTURE.shape)))
+            transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
+            delegate.bind_texture_to_tensor(0, texture, transform=transform)
+            interpreter.invoke()
+            expected = interpreter.get_tensor(1)
+            bind(gl, name)
+            with beside:
+                getattr(Functions(beside.load), f"glDelete{kind}")(1, c_uint(name))
+            interpreter.invoke()
+            np.testing.assert_array_equal(interpreter.get_tensor(1), expected)
+            assert not gl.forget_errors()
+        texture.release()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import moderngl
@@ -12,13 +13,13 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.errors import ContextError, WrongThreadError
+from gles_delegate.errors import ContextError, GLError, WrongThreadError
 from gles_delegate.gl.devices import Device
 from gles_delegate.gl.egl import EglContext, current_context, list_devices
 from gles_delegate.gl.libegl import DEBIAN_PACKAGES, EglBinding, Handle, LibEgl, attributes, libegl
 from tests.gl.test_binding import negated
 from tests.support.process import run_python
-from tests.support.small import allocated
+from tests.support.small import allocated, check
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -52,7 +53,8 @@ def foreign(context: EglContext) -> Iterator[EglBinding]:
     yield EglBinding.of_this_thread(egl)
     egl.eglMakeCurrent(display, 0, 0, 0)
     egl.eglDestroyContext(display, handle)
-    egl.eglDestroySurface(display, surface)
+    with suppress(GLError):  # a test may have destroyed it
+        egl.eglDestroySurface(display, surface)
     egl.eglBindAPI(0x30A0)
 
 
@@ -126,6 +128,17 @@ def test_what_was_current_comes_back(context: EglContext, foreign: EglBinding) -
 
 
 @pytest.mark.mesa
+def test_a_surface_that_the_app_destroyed_while_it_was_current(foreign: EglBinding) -> None:
+    """EGL keeps it until another is current; then the app's context is current without one."""
+    with gd.GpuDelegate() as delegate:
+        interpreter = allocated(delegate)
+        check(interpreter)
+        foreign.egl.eglDestroySurface(foreign.display, foreign.draw)
+        for _ in range(2):
+            check(interpreter)
+            assert foreign.egl.eglGetCurrentContext() == foreign.context
+
+
 def test_creating_releasing_and_listing_leave_the_binding_alone(foreign: EglBinding) -> None:
     list_devices()
     assert EglBinding.of_this_thread(libegl()) == foreign

@@ -68,8 +68,18 @@ def test_a_tensorflow_that_comes_later_is_loaded_apart(folder: Path) -> None:
     assert output(AFTERWARDS, folder) == "[] 1 True True 0\n"
 
 
-def test_other_imports_are_left_alone() -> None:
-    assert output(ANOTHER) == "1\n"
+def test_a_program_that_asks_for_tensorflow_first(folder: Path) -> None:
+    script = AFTERWARDS.replace("import tensorflow,", "find_spec('tensorflow'); import tensorflow,")
+    assert output(f"from importlib.util import find_spec\n{script}", folder) == "[] 1 True True 0\n"
+
+
+def test_other_imports_are_left_alone(folder: Path) -> None:
+    assert output(ANOTHER, folder) == "1\n"
+
+
+@pytest.mark.skipif(find_spec("tensorflow") is not None, reason="TensorFlow is installed")
+def test_without_tensorflow_no_import_is_watched() -> None:
+    assert output(ANOTHER) == "0\n"
 
 
 def test_nothing_is_loaded_apart_from_an_allocator(folder: Path) -> None:
