@@ -17,6 +17,7 @@
 #define PLANES 1  // textures
 #define MONOCHROME 0  // 1: the only texture has one channel
 #define EXTERNAL 0  // 1: the only texture is an external one
+#define SRGB 0  // 1: textures are sRGB, which the driver decodes; networks see what is stored
 #define GRAY 0  // 1: the tensor's channels are the luma of the colors
 #define ORDER rgba  // otherwise: the order of the colors in them
 #define ANTIALIAS 0  // 1: a tensor pixel is the mean of several colors
@@ -70,6 +71,17 @@ layout(binding = 2) uniform highp sampler2D PLANE2;
 #define PICTURE_SIZE SIZE_OF(PLANE0)
 #endif
 
+#if SRGB
+vec4 fetched(SAMPLER plane, ivec2 at) {
+  vec4 c = texelFetch(plane, at, 0);
+  vec3 dark = 12.92 * c.rgb, light = 1.055 * pow(c.rgb, vec3(1.0 / 2.4)) - 0.055;
+  vec3 stored = mix(light, dark, lessThanEqual(c.rgb, vec3(0.0031308)));
+  return vec4(floor(stored * 255.0 + 0.5) / 255.0, c.a);  // drivers decode roughly
+}
+#else
+#define fetched(plane, at) texelFetch(plane, at, 0)
+#endif
+
 // Between the four nearest texels; a chroma plane has one texel for 2x2 or 2x1 of the picture.
 vec4 bilinear(SAMPLER plane, vec2 at) {
   ivec2 size = SIZE_OF(plane), step = (PICTURE_SIZE + size - 1) / size;
@@ -80,15 +92,14 @@ vec4 bilinear(SAMPLER plane, vec2 at) {
   ivec2 corner = ivec2(floor(at)), last = size - 1;
   vec2 weight = at - floor(at);
   ivec2 low = clamp(corner, ivec2(0), last), high = clamp(corner + 1, ivec2(0), last);
-  vec4 top = mix(texelFetch(plane, low, 0), texelFetch(plane, ivec2(high.x, low.y), 0), weight.x);
-  vec4 bottom =
-      mix(texelFetch(plane, ivec2(low.x, high.y), 0), texelFetch(plane, high, 0), weight.x);
+  vec4 top = mix(fetched(plane, low), fetched(plane, ivec2(high.x, low.y)), weight.x);
+  vec4 bottom = mix(fetched(plane, ivec2(low.x, high.y)), fetched(plane, high), weight.x);
   return mix(top, bottom, weight.y);
 }
 
 #ifdef BYTE_Y0
 float luma_at(int x, int y) {
-  vec4 pair = texelFetch(PLANE0, ivec2(x >> 1, y), 0);
+  vec4 pair = fetched(PLANE0, ivec2(x >> 1, y));
   return (x & 1) == 0 ? pair[BYTE_Y0] : pair[BYTE_Y1];
 }
 

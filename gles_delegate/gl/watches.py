@@ -207,7 +207,13 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
                 f"expected a 2D texture, found the name {name} of another kind (an external one "
                 "needs an object with glo, size and external = True)"
             )
-        base = _base_level(gl)
+        base, last = _base_level(gl), ctypes.c_int()
+        gl.unchecked("glGetTexParameteriv")(gl_names.TEXTURE_2D, gl_names.TEXTURE_MAX_LEVEL, last)
+        if base > last.value:
+            raise ValueError(
+                f"expected a complete texture, found that the base level of {name} is {base} and "
+                f"its maximum level {last.value}: shaders would see black"
+            )
         form = get(gl_names.TEXTURE_INTERNAL_FORMAT)
         sizes = [get(size) for size in gl_names.TEXTURE_SIZES]
         level = TextureLevel(

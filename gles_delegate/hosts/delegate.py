@@ -241,8 +241,8 @@ class GpuDelegate(NotPickled, Closing):
 
         Args:
             texture: A 2D `moderngl.Texture`, another object with a GL name in ``glo``, or the
-                name, also of numpy or ctypes. For an input: any float or normalized format (sRGB
-                gives linear light; LUMINANCE and its like give what shaders see), or a
+                name, also of numpy or ctypes. For an input: any float or normalized format (of sRGB
+                the stored colors; LUMINANCE and its like give what shaders see), or a
                 sequence of planes of NV12 or I420, or an external texture (see `import_picture`),
                 or bytes of 4:2:2 (see `ImageTransform.packed`). For an output: RGBA8, RGBA16F or
                 R32F, of the tensor's width and height. Of levels, the base level counts.

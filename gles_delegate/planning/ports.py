@@ -201,23 +201,25 @@ class SampledPicture:
         planes: The number of textures.
         monochrome: There is one texture, of one channel.
         external: The only texture is an external one.
+        srgb: They are sRGB, of which networks see the colors as they are stored.
     """
 
     options: ImageTransform
     planes: int
     monochrome: bool
     external: bool = False
+    srgb: bool = False
 
     @classmethod
     def of(
-        cls, transform: ImageTransform, planes: int, monochrome: bool, external: bool = False
+        cls, transform: ImageTransform, planes: int, monochrome: bool, *kinds: bool
     ) -> SampledPicture:
-        """The port of a transform."""
+        """The port of a transform; `kinds`: `external` and `srgb`."""
         names = ["channels", "antialias", "border", "opencv"]
         if planes > 1 or transform.packed is not None:
             names += ["yuv", "full_range", "siting", "packed"]
         options = ImageTransform(**{name: getattr(transform, name) for name in names})
-        return cls(options, planes, monochrome, external)
+        return cls(options, planes, monochrome, *kinds)
 
     def outside(self, edge: Edge) -> Value:
         return Value(edge.tensor.index, (5, 4), OUTSIDE)
@@ -235,6 +237,7 @@ class SampledPicture:
             "PLANES": self.planes,
             "MONOCHROME": int(self.monochrome),
             "EXTERNAL": int(self.external),
+            "SRGB": int(self.srgb),
             "GRAY": int(gray),
             "ORDER": "rgba" if gray else (options.channels + "a")[:4],
             "EDGE": EDGE,

@@ -212,7 +212,8 @@ class TextureBinding:
             return parameters
 
         external, is_single = levels[0].external, len(levels) == levels[0].components == 1
-        port = SampledPicture.of(transform, len(levels), is_single, external)
+        srgb = levels[0].format in gl_names.SRGB_FORMATS
+        port = SampledPicture.of(transform, len(levels), is_single, external, srgb)
         target = gl_names.TEXTURE_EXTERNAL if external else gl_names.TEXTURE_2D
         names = tuple(level.name for level in levels)
         region, title = None, f"the region of {_described(edge)}"

@@ -183,6 +183,33 @@ def test_the_base_level_of_an_input(base: int, immutable: bool, level: int, app:
         interpreter.invoke()
 
 
+def test_a_base_level_above_the_last_one(app: App) -> None:
+    _, name = with_levels(app, 3)
+    app.interpreter(negated((1, 64, 64, 4)))
+    with pytest.raises(ValueError, match="its maximum level 2: shaders would see black"):
+        app.delegate.bind_texture_to_tensor(0, name, transform=gd.ImageTransform(channels="rgba"))
+
+
+@pytest.mark.parametrize("skips", [False, True])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_an_srgb_texture_gives_the_stored_colors(skips: bool, antialias: bool, app: App) -> None:
+    """Networks are trained on these, and not on linear light."""
+    seen = []
+    for form in (gl_names.RGBA8, 0x8C43):
+        with app.egl:
+            texture = app.ctx.texture((44, 30), 4, PICTURE.tobytes(), internal_format=form)
+            if skips and form != gl_names.RGBA8:
+                texture.use(0)
+                Functions(app.egl.load).glTexParameteri(gl_names.TEXTURE_2D, 0x8A48, 0x8A4A)
+        with gd.GpuDelegate(context=app.egl) as delegate:
+            interpreter = allocated(delegate, negated((1, 20, 20, 4)))
+            options = {"channels": "rgba", "mean": 0, "std": -255, "antialias": antialias}
+            delegate.bind_texture_to_tensor(0, texture, transform=gd.ImageTransform(**options))
+            interpreter.invoke()
+            seen.append(interpreter.get_tensor(1))
+    np.testing.assert_allclose(*seen, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("immutable", [False, True])
 def test_the_base_level_of_an_output(immutable: bool, app: App) -> None:
     gl, name = with_levels(app, 1, immutable)
