@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: say demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-peers test-systems test-toolkits \
+.PHONY: say demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-oldest test-peers test-systems test-toolkits \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -97,6 +97,15 @@ test-litert: .venv/.with-test
 			tests/litert/test_compiled_model.py \
 			|| exit 1; \
 	done
+
+# With each lower bound of setup.cfg, which needs a Python that these versions have wheels for.
+OLDEST := python3.10
+test-oldest:
+	sed -n 's/^    \([a-zA-Z][a-zA-Z0-9_-]*\)>=\([0-9.]*\).*/\1==\2/p' setup.cfg | sort -u > .venv/oldest.txt
+	$(OLDEST) -m venv .venv/oldest
+	.venv/oldest/bin/pip install --quiet setuptools wheel hypothesis rich --constraint .venv/oldest.txt
+	.venv/oldest/bin/pip install --quiet --no-build-isolation --editable '.[cli]' --requirement .venv/oldest.txt
+	.venv/oldest/bin/pytest tests/unit tests/cli/test_arguments.py tests/gl/test_delegate.py tests/gl/test_batch.py
 
 # The snippets of docs/toolkits.md, also for toolkits that are too large for the other tests.
 test-toolkits: export GLES_DELEGATE_REQUIRE = gl,windows,toolkits

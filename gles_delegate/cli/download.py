@@ -9,6 +9,8 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import contextmanager, suppress
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path
@@ -19,6 +21,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from gles_delegate.cli.published import PublishedModel, digest_of
 from gles_delegate.errors import DelegateError, reason_of
+from gles_delegate.support.threads import Thread
 from gles_delegate.version import __version__
 
 PATIENCE = 30.0
@@ -164,7 +167,7 @@ def _open(model: PublishedModel, offset: int) -> tuple[Any, int]:
     if offset:
         request.add_header("Range", f"bytes={offset}-")
     try:
-        response = build_opener(_Redirects).open(request, timeout=PATIENCE)
+        response = _answered(request)
     except HTTPError as error:
         if not offset or error.code != 416:  # "Range Not Satisfiable"
             raise
@@ -179,6 +182,23 @@ def _open(model: PublishedModel, offset: int) -> tuple[Any, int]:
     if offset:
         return _open(model, 0)
     raise _failure(model, f"the server answers {response.status}")
+
+
+def _answered(request: Request) -> Any:
+    """The response; raises TimeoutError for headers that have not ended after `PATIENCE`."""
+    answer: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(build_opener(_Redirects).open(request, timeout=PATIENCE))
+        except Exception as error:
+            answer.set_exception(error)
+
+    Thread(ask, "gles_delegate download").start()
+    try:
+        return answer.result(PATIENCE)
+    except FutureTimeoutError:  # in Python 3.10, not the builtin one
+        raise TimeoutError from None
 
 
 class _Redirects(HTTPRedirectHandler):

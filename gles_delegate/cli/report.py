@@ -7,6 +7,7 @@ import getpass
 import os
 import platform
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
@@ -36,7 +37,10 @@ _PATHS = re.compile(r"(?<![\w.:/])/(?:[^/:;,'\"<>|()]*/)*")
 @click.option("--quick", is_flag=True, help="Measure for seconds, not for minutes.")
 @common.json_option
 def report(device: int | None, quick: bool, as_json: bool) -> None:
-    """Print JSON that describes this device: doctor, verify, and speed."""
+    """Print JSON that describes this device: doctor, verify, and speed.
+
+    The exit status is 1 if the device does not work.
+    """
     del as_json  # for errors; the report is always JSON
     state = self_test(device)
     state["checks"] = [check for check in state["checks"] if not check["passed"]]
@@ -52,6 +56,7 @@ def report(device: int | None, quick: bool, as_json: bool) -> None:
         state["networks"] = _networks(device, runs=3 if quick else 20)
         state["texture_to_texture"] = _attempt(partial(_textures, device, 10 if quick else 60))
     common.print_json(_without_names(state))
+    sys.exit(not state["healthy"])
 
 
 def _networks(device: int | None, runs: int) -> dict[str, Any]:

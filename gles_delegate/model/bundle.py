@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from struct import Struct
@@ -20,7 +20,12 @@ MOST_INFLATED = 1 << 29  # limit of the total size, in bytes, of a bundle's comp
 MOST_FOLDED = 8  # limit of the nesting of bundles
 _ZIP = b"PK\x03\x04"
 _NAME_LENGTHS = Struct("<HH")
+DAMAGES: tuple[type[Exception], ...]
 DAMAGES = (BadZipFile, zlib.error, RuntimeError, EOFError, OSError, ValueError)
+with suppress(ImportError):  # some Pythons are built without
+    from lzma import LZMAError
+
+    DAMAGES += (LZMAError,)
 """zipfile's errors for files that are damaged, encrypted, or compressed in an unknown way."""
 
 

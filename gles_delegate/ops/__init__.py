@@ -15,8 +15,14 @@ from gles_delegate.ops.lib.options import Options, activation
 from gles_delegate.ops.lib.registry import lower, op, supported_ops
 from gles_delegate.shaders.dispatch import Dispatch, Value
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+_modules = [module.name for module in iter_modules(__path__)]
+if "conv" not in _modules:
+    raise ImportError(
+        f"expected the modules of {__name__} in {[*__path__]}, found {_modules}: a program that "
+        "packs apps has left them out (PyInstaller: --collect-all gles_delegate)"
+    )
+for _name in _modules:
+    import_module(f"{__name__}.{_name}")
 
 __all__ = [
     "Dispatch",

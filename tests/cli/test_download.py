@@ -203,6 +203,8 @@ def test_what_fails_the_digest_is_deleted(
         (answers.silent_halfway, "expected 4096 bytes within 0.5 seconds, found fewer"),
         (answers.dripping_halfway, "expected 4096 bytes within 0.5 seconds, found fewer"),
         (answers.dripping, "expected 4096 bytes within 0.5 seconds, found fewer"),
+        (answers.dripping_headers, "expected 4096 bytes within 0.5 seconds, found fewer"),
+        (answers.continuing, "expected 4096 bytes within 0.5 seconds, found fewer"),
         (answers.another_length, f"expected a file of 200000 bytes, found one of {1 << 50}"),
         (answers.chunked_and_cut_off, "the connection ended too early"),
         (answers.no_http, "SSH-2.0-x"),

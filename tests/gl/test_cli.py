@@ -40,6 +40,12 @@ def doctor(*arguments: str, **environment: str) -> tuple[int, str, Any]:
     return text.returncode, text.stdout, json.loads(data.stdout)
 
 
+@pytest.mark.parametrize("command", ["doctor", "verify", "report"])
+def test_the_status_where_there_is_no_such_device(command: str) -> None:
+    quick = () if command == "doctor" else ("--quick",)
+    call(command, "--device", "9", *quick, status=1)
+
+
 def test_doctor_on_a_healthy_machine() -> None:
     status, text, data = doctor()
     assert (status, data["healthy"], data["reason"]) == (0, True, "")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
+from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
 
 import numpy as np
 import pytest
@@ -42,6 +42,15 @@ def test_a_member_is_the_model(compression: int) -> None:
     content = bundle(compression)
     assert model_of(content, "hand.task/landmarks.tflite") == small_model()
     assert model_of(content, "tiny") == tiny_model()
+
+
+@pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA])
+def test_damaged_members(compression: int) -> None:
+    content = bytearray(zipped(compression, net=small_model()))
+    middle = slice(60, len(content) - 120)
+    content[middle] = bytes(byte ^ 0x5A for byte in content[middle])
+    with pytest.raises(gd.ModelError):
+        gd.Interpreter(model_content=bytes(content))
 
 
 def test_the_only_model_needs_no_name() -> None:

@@ -132,6 +132,19 @@ def dripping(request: Request) -> None:
         request.wfile.write(b"x")
 
 
+def dripping_headers(request: Request) -> None:
+    """A header that does not end, a byte every 20 ms."""
+    request.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while not request.publisher.released.wait(0.02):
+        request.wfile.write(b"x")
+
+
+def continuing(request: Request) -> None:
+    """Nothing but "100 Continue"."""
+    while not request.publisher.released.wait(0.02):
+        request.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
 def ignoring_ranges_and_cut_off(request: Request) -> None:
     request.head(200, Content_Length=len(request.publisher.content))
     request.wfile.write(request.publisher.content[:10_000])

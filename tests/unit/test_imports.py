@@ -18,7 +18,7 @@ from tests.conftest import TIERS, Require
 PACKAGE = Path(gd.__file__).parent
 APPS = Path(gles_apps.__file__).parent
 LEVELS = (
-    {"device"},
+    {"device", "pyinstaller"},
     {"errors", "glsl", "options", "report", "support", "version"},
     {"model", "gl"},
     {"image", "litert", "shaders"},
@@ -36,9 +36,7 @@ COMMAND_LINE = {"gles_delegate.cli", "gles_delegate.cli.common", "gles_delegate.
 GRAPH_PARTS = {"model", "shaders", "ops", "planning"}
 EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich")
 """Libraries that only some modules need."""
-FILES = sorted(PACKAGE.rglob("*.py"))
-
-
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if "-" not in path.stem)  # not a hook
 APP_FILES = sorted(APPS.rglob("*.py"))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -147,3 +148,9 @@ def test_the_version_is_the_same_everywhere() -> None:
     newest = re.search(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
     assert newest is not None
     assert newest[1] == __version__
+
+
+def test_ops_that_a_packed_app_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pkgutil.iter_modules", lambda path: [])
+    with pytest.raises(ImportError, match="--collect-all gles_delegate"):
+        runpy.run_path(str(ROOT / "gles_delegate/ops/__init__.py"), {"__path__": ["/app"]})
