@@ -105,7 +105,8 @@ test-oldest:
 	$(OLDEST) -m venv .venv/oldest
 	.venv/oldest/bin/pip install --quiet setuptools wheel hypothesis rich --constraint .venv/oldest.txt
 	.venv/oldest/bin/pip install --quiet --no-build-isolation --editable '.[cli]' --requirement .venv/oldest.txt
-	.venv/oldest/bin/pytest tests/unit tests/cli/test_arguments.py tests/gl/test_delegate.py tests/gl/test_batch.py
+	.venv/oldest/bin/gles-delegate doctor
+	.venv/oldest/bin/pytest tests/unit tests/gl/test_delegate.py tests/gl/test_batch.py
 
 # The snippets of docs/toolkits.md, also for toolkits that are too large for the other tests.
 test-toolkits: export GLES_DELEGATE_REQUIRE = gl,windows,toolkits
