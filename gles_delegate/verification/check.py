@@ -130,7 +130,7 @@ def verified(
 def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> Iterator[CaseResult]:
     graph = read_model(case.model)
     inputs = dict(zip(graph.inputs, case.inputs, strict=True))
-    done: list[Plan] = []
+    done: list[object] = []
     for form in forms:
         if (form.half and not case.half) or (form.constant and not case.quick):
             continue

@@ -1,41 +1,47 @@
-"""The kernels of each profile, on whatever device there is, against LiteRT's CPU kernels."""
+"""Every form of the kernels of every profile, on whatever device there is, beside LiteRT's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-import gles_delegate as gd
-from gles_delegate.device import profiles
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.verification.check import verified
 from tests.op_table import CASES, Case, sample
-from tests.support.force import force_profile
-from tests.support.oracle import assert_close, assert_sane, in_ours, run, run_litert
-from tests.support.sampling import choose, drawn
+from tests.support.force import forms_of_profiles
+from tests.support.sampling import choose
+from tests.support.verification import built
 
 pytestmark = pytest.mark.usefixtures("gl", "floor")
 
-OPS = (
-    *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL"),
-    *("AVERAGE_POOL_2D", "MAX_POOL_2D", "SUM", "REDUCE_MAX"),
+CONVOLUTIONS = (
+    *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"),
+    *("FULLY_CONNECTED", "BATCH_MATMUL"),
 )
-CASES_OF_ALL = sample([case for case in CASES if case.op in OPS], 60, seed=0)
-SAMPLE = choose("by profile", CASES_OF_ALL, drawn(CASES_OF_ALL, len(CASES_OF_ALL) // 3))
+OTHERS = ("AVERAGE_POOL_2D", "MAX_POOL_2D", "SUM", "REDUCE_MAX")
 
 
-@pytest.mark.parametrize("name", profiles.NAMED)
-def test_kernels_of_a_profile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    force_profile(monkeypatch, profiles.NAMED[name])
-    context = gd.EglContext()
-    try:
-        for case in SAMPLE:
-            check(case, context)
-    finally:
-        context.release()
+def cases_of(*ops: str) -> list[Case]:
+    """The op table's cases of these ops, with every element type."""
+    return [case for case in CASES if case.op.partition(" ")[0] in ops]
 
 
-def check(case: Case, context: gd.EglContext) -> None:
-    content, inputs = case.build()
-    options = gd.GpuDelegateOptions(require_full_delegation=True)
-    with gd.GpuDelegate(options, context=context) as delegate:
-        actual = run(in_ours(delegate, content), inputs)
-        assert_sane(delegate)
-    assert_close(actual, run_litert(content, inputs), special=case.special, inputs=inputs)
+EVERY = [*cases_of(*CONVOLUTIONS), *sample(cases_of(*OTHERS), 20, seed=0)]
+SAMPLE = choose("by profile", EVERY, sample(EVERY, 20))
+
+
+@pytest.fixture(scope="module")
+def gpu(gl: None) -> Iterator[GpuContext]:
+    gpu = GpuContext()
+    yield gpu
+    gpu.release()
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)
+def test_every_form_of_every_profile_is_right(case: Case, gpu: GpuContext) -> None:
+    """Each distinct plan once; its dispatches write what they should."""
+    with gpu.guard():
+        results = [*verified(gpu, [built(case)], forms_of_profiles(gpu.limits))]
+    assert results
+    assert [result for result in results if not result.passed] == []

@@ -99,6 +99,9 @@ def conv_2d_cases() -> Iterator[Attributes]:
         yield dict(x=(1, 6, 7, depth), groups=groups, out=out)
     yield dict(x=(2, 9, 7, 8), groups=2, out=12, stride=(2, 1), padding="VALID", act="RELU")
     yield dict(x=(1, 6, 7, 8), groups=4, out=8, kernel=(1, 1))
+    yield dict(x=(1, 8, 8, 30), groups=3, out=30, kernel=(1, 1))  # groups that share slices
+    yield dict(x=(1, 12, 12, 42), groups=3, out=63, kernel=(1, 1), act="RELU")
+    yield dict(x=(2, 8, 9, 12), groups=2, out=124, kernel=(1, 1))
     for x, kernel in (((1, 7, 6, 5), (3, 3)), ((2, 7, 6, 8), (1, 1))):
         yield dict(x=x, kernel=kernel, runtime_weights=True)
         yield dict(x=x, kernel=kernel, runtime_weights=True, stride=(2, 2))

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.device.profiles import Profile
+from gles_delegate.device.profiles import NAMED, Profile
 from gles_delegate.gl.driver import Driver
+from gles_delegate.verification.check import Form, forms_of
 
 TILED = {"conv_2d", "depthwise_conv_2d", "transpose_conv", "batch_matmul", "conv_3d", "reduce"}
 """Shaders whose forms depend on the profile."""
@@ -44,3 +45,12 @@ def force_profile(monkeypatch: pytest.MonkeyPatch, profile: Profile) -> None:
 def limits_of(limits: Limits, profile: Profile) -> Limits:
     """The limits of a device with this profile, and buffer textures if it reads them."""
     return replace(limits, profile=profile, buffer_texels=1 << 16 if profile.image_reads else 0)
+
+
+def forms_of_profiles(limits: Limits) -> list[Form]:
+    """Every form of every profile, on a device with otherwise these limits."""
+    return [
+        form
+        for profile in NAMED.values()
+        for form in forms_of(limits_of(limits, profile), profile.half_storage, tuned=True)
+    ]

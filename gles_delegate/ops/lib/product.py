@@ -64,7 +64,7 @@ def product(
         sizes = output.pixels, output.slices, in_slices
         block = Tile.of_block(*sizes, node.limits, node.choice)
         if block and divisions == 1 and x.channels >= 4:
-            return _block_product(node, x, output, block, epilogue, flops, inputs)
+            return _block_product(node, x, output, block, epilogue, flops, inputs, groups)
         tile = Tile.choose(*sizes, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
@@ -101,14 +101,15 @@ def _block_product(
     epilogue: tuple[Call, ...],
     flops: int,
     inputs: tuple[int, int],
+    groups: int,
 ) -> list[Step]:
-    """A product of single pixels whose work groups share what they load."""
+    """A product of single pixels whose work groups share what they load; all `groups` are one."""
     dispatch = Convolution(
         node.index, "block_product", (x,), output, tile.block_grid(output.pixels, output.slices),
         tile.block_defines(x.slices), epilogue, flops=flops, choice=node.choice,
         passes=tile.block_passes(x.slices), window=None, tile=tile, divisions=1,
     )  # fmt: skip
-    return with_weights(node, dispatch, tile, (1, 1), inputs, by_runs=False)
+    return with_weights(node, dispatch, tile, (groups, groups), inputs, by_runs=False)
 
 
 def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> Convolution:
@@ -125,7 +126,9 @@ def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> C
     output = dispatch.output
     is_adjacent = window is None and reads_half and output.pixels % 2 == 0
     pixels, slices = tiles[0] if is_adjacent else tiles[-1]
-    if int(str(dispatch.numbers["BLOCK"])) % slices or output.pixels < pixels:
+    numbers = dispatch.numbers
+    whole = gcd(int(str(numbers["BLOCK"])), int(str(numbers.get("GROUP_SLICES", 0))))
+    if whole % slices or output.pixels < pixels:
         return dispatch
     changed: dict[str, Define] = {}
     if window is None:
