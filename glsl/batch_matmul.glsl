@@ -69,7 +69,7 @@ void main() {
   int row = TILE % TILES * TILE_ROWS;
   int slice = SLICE_INVOCATION * SLICES;
 #if !IN_BLOCKS
-  if (batch >= BATCHES || slice >= OUT_SLICES) return;
+  if (batch >= BATCHES) return;
 #endif
   int at[DIMS] = coordinates_of(min(batch, BATCHES - 1), SIZES);
   int a = element_at(at, A_STRIDES) * ROWS, b = element_at(at, B_STRIDES) * B_ROWS;
@@ -103,6 +103,6 @@ void main() {
   for (int s = 0; s < SLICES; ++s)
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p)
-      if (row + TILE_ROW(p) < ROWS && batch < BATCHES && slice + s < OUT_SLICES)
+      if (row + TILE_ROW(p) < ROWS && slice + s < OUT_SLICES)
         store(slice + s, batch * ROWS + row + TILE_ROW(p), sum[p][s]);
 }

@@ -57,9 +57,9 @@ void main() {
 #else
 void main() {
   int slice = PIXEL_INVOCATION / IN_PIXELS, row = PIXEL_INVOCATION - slice * IN_PIXELS;
-  if (slice >= IN_SLICES) return;
   int block = slice / BLOCK, end = min((block + 1) * BLOCK, IN_SLICES);
-  ivec4 keys = keys_of(slice, row), channels = 4 * slice + ivec4(0, 1, 2, 3), ranks = ivec4(0);
+  ivec4 keys = keys_of(min(slice, IN_SLICES - 1), row);
+  ivec4 channels = 4 * slice + ivec4(0, 1, 2, 3), ranks = ivec4(0);
   for (int other = block * BLOCK; other < end; ++other) {
     ivec4 others = keys_of(other, row);
 #pragma unroll

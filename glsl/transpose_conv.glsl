@@ -71,11 +71,11 @@ void main() {
     int lines = QUOTIENT(q, PHASE_W), batch = QUOTIENT(lines, PHASE_H);
     int column = q - lines * PHASE_W, line = lines - batch * PHASE_H;
     int x = column * STRIDE_W + phase % STRIDE_W, y = line * STRIDE_H + phase / STRIDE_W;
-    bool inside = batch < BATCH && x < OUT_W && y < OUT_H;
+    bool here = batch < BATCH && x < OUT_W && y < OUT_H;
     left[p] = column + column_phase / STRIDE_W;
     top[p] = line + row_phase / STRIDE_H;
     image[p] = batch * (IN_H * IN_W);
-    targets.pixel[p] = inside ? (batch * OUT_H + y) * OUT_W + x : -1;
+    targets.pixel[p] = here ? (batch * OUT_H + y) * OUT_W + x : -1;
   }
 
   for (int ky = row_phase % STRIDE_H; ky < KERNEL_H; ky += STRIDE_H) {

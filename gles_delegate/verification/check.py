@@ -139,9 +139,10 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
             continue
         plan = make_plan(lowered, lowered.steps, form.limits, form.half)
         plan = plan.chained(form.limits) if form.constant else _with_uniforms(plan, form.limits)
-        if any((p.dispatches, p.chains) == (plan.dispatches, plan.chains) for p in done):
+        dispatches = [replace(d, choice=0) for d in plan.dispatches]
+        if (key := (dispatches, plan.chains, plan.sources(form.limits))) in done:
             continue
-        done.append(plan)
+        done.append(key)
         error, allowed, failure = 0.0, 0.0, ""
         try:
             results, trespasses = _results(
@@ -169,7 +170,8 @@ def _with_uniforms(plan: Plan, limits: Limits) -> Plan:
         if d.node < 0 or d.shader in SHARED:
             d = replace(d, uniforms=frozenset(numbers_of(d)))
         if d.node < 0 and not d.epilogue:
-            d = replace(d, grid=replace(d.grid, pixel_lanes=_LANES, slice_lanes=1))
+            lanes = min(d.grid.slices, 2)
+            d = replace(d, grid=replace(d.grid, pixel_lanes=_LANES, slice_lanes=lanes))
         dispatches.append(d)
     return replace(plan, dispatches=tuple(dispatches))
 

@@ -18,9 +18,11 @@ from gles_delegate.runtime.sanitizer import Trespass
 from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.check import Form, verified
 from tests.support.app import App
+from tests.support.guards import Guard, guards
 from tests.support.lies import lying_driver
 from tests.support.oracle import complete, in_ours, run, run_litert
 from tests.support.sketch import Sketch
+from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -157,3 +159,28 @@ def test_a_trespass_names_the_dispatch() -> None:
         (trespass, *_) = app.delegate.bound.sanitize()
     assert isinstance(trespass, Trespass)
     assert re.search(r"= view\(.* writes elsewhere: \d+ bytes, the first is byte ", str(trespass))
+
+
+def of_pictures(size: tuple[int, ...]) -> list[Trespass]:
+    """Accesses to others' bytes where a texture is the input, and one the output, too."""
+    builder = ModelBuilder()
+    content = builder.build([builder.op("RELU", [builder.input(size)], [size])])
+    picture = np.zeros((7, size[2] if size[3] == 3 else size[3], 3), np.uint8)
+    with closing(App(model=content)) as app:
+        interpreter = in_ours(app.delegate, content)
+        (x,), (y,) = interpreter.get_input_details(), interpreter.get_output_details()
+        app.delegate.bind_texture_to_tensor(x["index"], app.texture(picture))
+        if size[3] == 3:
+            target = app.texture(np.zeros((*size[1:3], 4), np.uint8))
+            app.delegate.bind_texture_to_tensor(y["index"], target)
+        interpreter.invoke()
+        return app.delegate.bound.sanitize()
+
+
+@pytest.mark.parametrize("guard", [g for g in guards() if g.file.startswith("image_")], ids=str)
+def test_guards_of_pictures_are_needed(guard: Guard) -> None:
+    """With the channels last, and with them first."""
+    sizes = (1, 7, 3, 3), (1, 3, 7, 18)
+    assert [*map(of_pictures, sizes)] == [[], []]
+    with guard.taken_out():
+        assert any(map(of_pictures, sizes))

@@ -252,6 +252,7 @@ def top_k_cases() -> Iterator[Attributes]:
         yield dict(x=(2, n), k=k, equal=True)
     yield dict(k=0)
     yield dict(x=(2, 300), k=0)
+    yield dict(x=(2, 259), k=20)
     yield dict(x=(2, 0), k=0)
     yield dict(x=(0, 3), k=2)
     yield dict(x=(0, 300), k=2)

@@ -168,6 +168,7 @@ def reverse_sequence_cases() -> Iterator[Attributes]:
             constant = bool((along + batch) % 2)
             yield dict(x=X[:rank], seq_dim=along, batch_dim=batch, constant=constant)
     yield dict(x=(5, 16, 8), seq_dim=1, batch_dim=0)
+    yield dict(x=(3, 7, 18), seq_dim=1, batch_dim=0)
     yield dict(x=(9, 3), seq_dim=1, batch_dim=0, constant=True, wide=True)
     yield dict(x=(2, 1, 5), seq_dim=1, batch_dim=2)
     yield dict(x=(2, 4, 0), seq_dim=1, batch_dim=0)

@@ -99,6 +99,7 @@ def dynamic_update_slice_cases() -> Iterator[Attributes]:
         yield dict(x=(5, 6), update=(2, 3), at=at)
         yield dict(x=(5, 6), update=(2, 3), at=at, constant=(2,), wide=True)
     yield dict(x=(5, 6), update=(0, 3), at=(1, 1))
+    yield dict(x=(3, 7, 18), update=(2, 3, 7), at=(1, 2, 9))
     yield dict(x=(5, 6), update=(2, 0), at=(1, 1))
     yield dict(x=(1, 32, 2, 16), update=(1, 1, 2, 16), at=(0, 7, 0, 0))
 

@@ -75,6 +75,7 @@ def conv_3d_cases() -> Iterator[Attributes]:
     yield dict(x=(2, 3, 4, 5, 8), out=4, kernel=(2, 1, 3), runtime_weights=True)
     yield dict(x=(3, 1, 1, 1, 2))
     yield dict(x=(1, 2, 3, 17, 6), out=9)
+    yield dict(x=(1, 3, 1, 9, 2), out=18, kernel=(2, 1, 2))
     yield dict(x=(0, 3, 4, 5, 2))
 
 

@@ -26,7 +26,7 @@ from tests.litert.test_landmarks import cropped, matrix_model, moved_landmarks, 
 from tests.litert.test_normalization import Net, as_torch
 from tests.op_table import CASES, Case
 from tests.support.faults import shown
-from tests.support.force import TILED
+from tests.support.force import TILED, limits_of
 from tests.support.oracle import Arrays, complete, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
@@ -248,9 +248,7 @@ def every_dispatch(graph: Graph) -> list[Dispatch]:
     dispatches = [*_dispatches(graph, _ROOMY, half=True)]
     if TILED.intersection(d.shader for d in dispatches):
         for profile in profiles.NAMED.values():
-            texels = 1 << 16 if profile.image_reads else 0
-            limits = replace(_ROOMY, profile=profile, buffer_texels=texels)
-            dispatches += _dispatches(graph, limits, profile.half_storage)
+            dispatches += _dispatches(graph, limits_of(_ROOMY, profile), profile.half_storage)
     return dispatches
 
 
