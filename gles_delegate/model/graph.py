@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isfinite, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.sparse import Sparsity, to_dense
 
 Array = np.ndarray[Any, Any]
+SMALLEST_SCALE, LARGEST_SCALE = 2.0**-126, 2.0**64
+"""Scales whose real numbers, and products of two of them, are float32."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,16 @@ class Quantization:
         (scale,) = self.scales
         return scale, (*self.zero_points, 0)[0]
 
-    def damage(self, low: int, high: int) -> str:
-        """The reason why it is invalid for integers from `low` to `high`; "" if it is valid."""
-        scales = [scale for scale in self.scales if not isfinite(scale)]
+    def damage(self, low: int, high: int, weights: bool = False) -> str:
+        """The reason why it is invalid for integers from `low` to `high`; "" if it is valid.
+
+        Args:
+            weights: A scale may be 0, or a denormal.
+        """
+        least = 0.0 if weights else SMALLEST_SCALE
+        scales = [scale for scale in self.scales if not least <= scale <= LARGEST_SCALE]
         if scales:
-            return f"the scale {scales[0]}; expected finite numbers"
+            return f"the scale {scales[0]:g}; expected {least:g} to {LARGEST_SCALE:g}"
         zeros = [zero for zero in self.zero_points if not low <= zero <= high]
         return f"the zero point {zeros[0]}; expected {low} to {high}" if zeros else ""
 

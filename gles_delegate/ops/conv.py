@@ -61,7 +61,7 @@ def _are_rows_of_the_matrix(batch: rows.Rows, options: FullyConnectedOptions) ->
 
 @op(
     "FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions, rows=_are_rows_of_the_matrix,
-    biases=(0, 1, 2), results="unbounded",
+    biases=(0, 1, 2), expands=(1,), results="unbounded",
 )  # fmt: skip
 def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step]:
     x = node.input(0)

@@ -136,7 +136,10 @@ def fake_quant(node: NodeView, options: FakeQuantOptions) -> list[Step]:
     return [unary(node, inputs(node, (0,)), call)]
 
 
-@pointwise("QUANTIZE", max_version=6, checks_types=True, results="inputs", ends_networks=True)
+@pointwise(
+    "QUANTIZE", max_version=6, checks_types=True, rounds_evenly=True, results="inputs",
+    ends_networks=True,
+)  # fmt: skip
 def quantize(node: NodeView, options: Options) -> list[Step]:
     """The same real numbers, rounded."""
     return [unary(node, inputs(node, (0,)))]

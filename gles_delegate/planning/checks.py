@@ -26,12 +26,14 @@ from gles_delegate.shaders.dispatch import (
 )
 
 LARGEST = float(np.finfo(np.float32).max)
+MOST_BIAS = 1 << 30
 
 
 def checked_steps(node: NodeView) -> list[Step]:
     """The steps of a node, rounded to the types of its outputs; raises errors as `lower` does."""
     steps = _rounded_steps(node)
     _check_types(node)
+    _check_biases(node)
     _check_limits(steps, node)
     _check_numbers(steps)
     return steps
@@ -39,7 +41,7 @@ def checked_steps(node: NodeView) -> list[Step]:
 
 def _rounded_steps(node: NodeView) -> list[Step]:
     try:
-        return [_rounded(step, node.graph) for step in lower(node)]
+        return [_rounded(step, node) for step in lower(node)]
     except ModelError:
         raise
     except (ArithmeticError, LookupError, ValueError) as error:
@@ -51,9 +53,9 @@ def _rounded_steps(node: NodeView) -> list[Step]:
         ) from error
 
 
-def _rounded(step: Step, graph: Graph) -> Step:
+def _rounded(step: Step, node: NodeView) -> Step:
     """Append the rounding of the output's type to the epilogue, if the GPU lacks the type."""
-    tensor = graph.tensors[step.output.tensor]
+    graph, tensor = node.graph, node.graph.tensors[step.output.tensor]
     if isinstance(step, Alias) or step.output.name:
         return step
     if tensor.dtype == "float16":
@@ -62,7 +64,10 @@ def _rounded(step: Step, graph: Graph) -> Step:
         return step
     low, high = tensor.limits
     scale, zero = tensor.quantization.pair
-    rounding = Call("QUANTIZED", (scale, float(low - zero), float(high - zero)))
+    function = "QUANTIZED"
+    if op_of(node.op).rounds_evenly:
+        function += "_UP" if graph.tensors[node.inputs[0]].is_quantized else "_TO_EVEN"
+    rounding = Call(function, (scale, float(low - zero), float(high - zero)))
     return replace(step, epilogue=(*step.epilogue, rounding))
 
 
@@ -91,6 +96,18 @@ def _check_types(node: NodeView) -> None:
     types = sorted({tensor.dtype for tensor in tensors if tensor.lanes == "float"})
     if len(types) > 1:
         raise Unsupported(f"real numbers of the types {' and '.join(types)}; expected one")
+
+
+def _check_biases(node: NodeView) -> None:
+    """Raise `Unsupported` for biases with which LiteRT's sums exceed 32 bits."""
+    positions = op_of(node.op).biases
+    if positions is None or not node.has_input(positions[2]):
+        return
+    biases = node.graph.tensors[node.inputs[positions[2]]]
+    if biases.is_constant and biases.dtype == "int32":
+        largest = np.abs(biases.array().astype(np.float64)).max(initial=0)
+        if largest >= MOST_BIAS:
+            raise Unsupported(f"biases of up to {largest:.0f}; expected below {MOST_BIAS}")
 
 
 def _named(operand: Operand, node: NodeView) -> str:

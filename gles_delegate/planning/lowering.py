@@ -153,9 +153,10 @@ class _Lowerer:
             node = self._pending.popleft()
             self._counter.note(node)
             self._note_added_tensors()
-            if self._fold(node) or not (self._is_wanted(node) or node.op in INLINED):
-                continue
             try:
+                _require_dense(node, self._tensors)
+                if self._fold(node) or not (self._is_wanted(node) or node.op in INLINED):
+                    continue
                 if late := self._unsized.intersection(node.inputs):
                     raise ops.Unsupported(f"tensor {min(late)} has a size known only at run time")
                 if node.op in INLINED:
@@ -436,6 +437,13 @@ def _example(lowered: Lowered, index: int) -> Array:
     stored = lowered.graph.tensors[node.outputs[0]].shape
     example = make(lowered.shapes[node.inputs[0]], ones.size, stored)
     return np.array(example, ones.dtype) if len(example) == ones.size else ones
+
+
+def _require_dense(node: Node, tensors: Sequence[Tensor]) -> None:
+    """Raise `Unsupported` for a sparse constant where LiteRT takes its bytes for all elements."""
+    for i, tensor in ((i, tensors[t]) for i, t in enumerate(node.inputs) if t >= 0):
+        if tensor.sparsity and tensor.is_constant and i not in op_of(node.op).expands:
+            raise ops.Unsupported(f"input {i} is sparse; expected DENSIFY in front of it")
 
 
 def _sizing(node: Node) -> dict[int, int]:

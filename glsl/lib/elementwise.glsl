@@ -132,6 +132,13 @@ vec4 nearest(vec4 x) {
 vec4 QUANTIZED(vec4 x, float scale, float lowest, float highest) {
   return clamp(nearest(x / scale), lowest, highest) * scale;
 }
+// Of two, QUANTIZE takes the even multiple, or of integers the higher one.
+vec4 QUANTIZED_TO_EVEN(vec4 x, float scale, float lowest, float highest) {
+  return clamp(roundEven(x / scale), lowest, highest) * scale;
+}
+vec4 QUANTIZED_UP(vec4 x, float scale, float lowest, float highest) {
+  return clamp(floor(x / scale + 0.5), lowest, highest) * scale;
+}
 
 // Of NaN, LiteRT makes the lowest number.
 vec4 FAKE_QUANT(vec4 x, float per_unit, float scale, float low, float high) {

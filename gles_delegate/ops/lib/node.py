@@ -197,7 +197,7 @@ class NodeView:
                 raise Unsupported(
                     f"{what} is quantized {tensor.dtype}; expected that of biases only"
                 )
-        if tensor.is_quantized and (reason := tensor.quantization.damage(*tensor.limits)):
+        if tensor.is_quantized and (reason := tensor.quantization.damage(*tensor.limits, weights)):
             raise Unsupported(f"{what} is quantized with {reason}")
         return kind
 

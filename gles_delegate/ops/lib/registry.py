@@ -44,6 +44,9 @@ class Op:
             constant, and the stored shape of output 0; returns example values of the vector.
         checks_types: `lower` accepts real numbers of several types, or checks them itself.
         has_symmetric_weights: LiteRT's kernels ignore the zero points of int8 weights.
+        expands: The inputs of which LiteRT's kernel expands a sparse constant.
+        rounds_evenly: It rounds halves of a real number's step to even, and of an integer's up;
+            other ops round them away from zero.
         has_outputs: A node without outputs is an error.
         moves: The outputs consist of the inputs' "elements", in another shape or order, or of
             "ranges" of them, joined or cut. "": they are computed.
@@ -67,6 +70,8 @@ class Op:
     example: Example | None = None
     checks_types: bool = False
     has_symmetric_weights: bool = False
+    expands: tuple[int, ...] = ()
+    rounds_evenly: bool = False
     has_outputs: bool = True
     moves: Literal["", "elements", "ranges"] = ""
     results: Literal["", "shares", "unbounded", "inputs"] = ""
