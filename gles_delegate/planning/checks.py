@@ -27,6 +27,7 @@ from gles_delegate.shaders.dispatch import (
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_BIAS = 1 << 30
+"""To which converters clamp."""
 
 
 def checked_steps(node: NodeView) -> list[Step]:
@@ -106,8 +107,8 @@ def _check_biases(node: NodeView) -> None:
     biases = node.graph.tensors[node.inputs[positions[2]]]
     if biases.is_constant and biases.dtype == "int32":
         largest = np.abs(biases.array().astype(np.float64)).max(initial=0)
-        if largest >= MOST_BIAS:
-            raise Unsupported(f"biases of up to {largest:.0f}; expected below {MOST_BIAS}")
+        if largest > MOST_BIAS:
+            raise Unsupported(f"biases of up to {largest:.0f}; expected at most {MOST_BIAS}")
 
 
 def _named(operand: Operand, node: NodeView) -> str:
