@@ -13,7 +13,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import islice
@@ -242,27 +242,31 @@ class Results:
     def _write(self, path: Path) -> None:
         if self._columns is not None:
             write = _write_csv if self._is_csv else _write_parquet
-            write(path, self._columns, self._all())
+            with self._all() as rows:
+                write(path, self._columns, rows)
             return
-        seen = {name for row in self._all() for cells in flat(row) for name in cells}
+        with self._all() as rows:
+            seen = {name for row in rows for cells in flat(row) for name in cells}
         fields = [name for name in FIELDS if name in seen]
-        lines = (cells for row in self._all() for cells in flat(row))
-        if self._is_csv:
-            _write_results_csv(path, fields, lines)
-        else:
-            _write_results_parquet(path, fields, lines)
+        write_results = _write_results_csv if self._is_csv else _write_results_parquet
+        with self._all() as rows:
+            write_results(path, fields, (cells for row in rows for cells in flat(row)))
 
-    def _all(self) -> Iterator[Row]:
-        for path, picture, error, results in self._database.execute(
-            "SELECT path, picture, error, results FROM rows ORDER BY path"
-        ):
-            row: Row = {"path": path, "picture": picture, "error": error}
-            if self._columns is None:
-                row["results"] = json.loads(results)
-            elif error is None:
-                data = io.BytesIO(results)
-                row |= {name: np.load(data) for name in self._columns}
-            yield row
+    @contextmanager
+    def _all(self) -> Iterator[Iterator[Row]]:
+        """All rows; a cursor that is left open would keep the database locked for reading."""
+        query = "SELECT path, picture, error, results FROM rows ORDER BY path"
+        with closing(self._database.execute(query)) as cursor:
+            yield (self._row(*cells) for cells in cursor)
+
+    def _row(self, path: str, picture: str, error: str | None, results: bytes) -> Row:
+        row: Row = {"path": path, "picture": picture, "error": error}
+        if self._columns is None:
+            row["results"] = json.loads(results)
+        elif error is None:
+            data = io.BytesIO(results)
+            row |= {name: np.load(data) for name in self._columns}
+        return row
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
