@@ -12,10 +12,10 @@ from argparse import Namespace
 from pathlib import Path
 
 import app
-from imaging import read_labels
 
 from gles_apps.live import App, detect
 from gles_apps.live.show import Seer
+from gles_delegate.cli.tensor_files import read_labels
 
 
 def finder(networks: App, arguments: Namespace) -> Seer:

@@ -17,6 +17,7 @@ from PIL import Image
 import gles_delegate as gd
 from gles_apps.vision import dequantize
 from gles_apps.vision.classes import class_name
+from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import reason_of, sentence_of
 from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
@@ -129,13 +130,5 @@ def load_labels(model: Path, labels: Path | None, count: int) -> list[str]:
     if labels is None:
         lines = list(read_metadata(load_model(model)).outputs[0].labels)
     else:
-        lines = read_labels(labels)
+        lines = list(read_labels(labels))
     return [class_name(lines, index) for index in range(count)]
-
-
-def read_labels(path: Path) -> list[str]:
-    """Read class names, one per line."""
-    try:
-        return path.read_text("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise SystemExit(f"expected names in UTF-8, one per line, in {path}: {error}") from error

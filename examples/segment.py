@@ -9,10 +9,10 @@ from argparse import Namespace
 from pathlib import Path
 
 import app
-from imaging import read_labels
 
 from gles_apps.live import App, segment
 from gles_apps.live.show import Seer
+from gles_delegate.cli.tensor_files import read_labels
 
 
 def segmenter(networks: App, arguments: Namespace) -> Seer:

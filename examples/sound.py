@@ -16,12 +16,13 @@ from pathlib import Path
 import app
 import av
 import numpy as np
-from imaging import ending_in_a_sentence, read_labels
+from imaging import ending_in_a_sentence
 
 from gles_apps.live import App, Canvas, Frame
 from gles_apps.live.show import Seer
 from gles_apps.vision import Drawing, palette
 from gles_apps.vision.classes import class_name, top_indices
+from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import reason_of
 
 RATE = 16000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from gles_apps.batch.machine import cache_folder
 from gles_apps.tasks.image import as_pillow
@@ -29,6 +28,7 @@ from gles_delegate.extension import (
     as_tensor,
     keeps_resources,
     keeps_states,
+    load_picture,
     on_error,
     picture_mode,
     picture_transform,
@@ -348,15 +348,14 @@ def picture_of(row: Any) -> Image.Image:
     """A row as a picture; raises ValueError if it is none."""
     try:
         if isinstance(row, bytes):
-            picture = Image.open(io.BytesIO(row), formats=FORMATS)
-            picture.load()
-            return picture
+            return load_picture(row, FORMATS)
         if row.dtype == np.uint8 and row.ndim in (2, 3):
             return as_pillow(row)
-    except UnidentifiedImageError as error:  # its text has an object's address
-        raise ValueError(f"expected a picture, found {_described(row)} of another kind") from error
-    except Exception as error:  # decoders raise any error
-        raise ValueError(f"expected a picture, found {_described(row)}: {error}") from error
+    except Exception as error:  # of other shapes, too
+        reason = str(error)
+        if not reason.startswith("expected"):
+            reason = f"expected a picture, found {_described(row)}: {reason}"
+        raise ValueError(reason) from error
     raise ValueError(f"expected a uint8 picture {PICTURES[1:]}, found {_described(row)}")
 
 

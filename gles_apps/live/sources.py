@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
@@ -23,6 +24,7 @@ from gles_delegate.extension import (
     Size,
     converted_picture,
     load_picture,
+    on_error,
     reason_of,
     require_regular,
 )
@@ -118,7 +120,7 @@ class Picture:
     rate: float | None = None
     count: int | None = 1
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         with _failing_to(f"read the picture {path}"):
             picture = converted_picture(load_picture(path), "RGBA")
         self._pixels = np.asarray(picture)
@@ -131,7 +133,8 @@ class Picture:
 
 
 class Video:
-    """The frames of a video file. A thread decodes the next one in advance.
+    """The frames of a video file, turned as players show them. A thread decodes the next one in
+    advance.
 
     Args:
         path: Any format that FFmpeg reads.
@@ -154,18 +157,23 @@ class Video:
     is_live = False
     seconds = 0.0
 
-    def __init__(self, path: Path, *, repeat: bool = False) -> None:
-        self._path = path
+    def __init__(self, path: str | os.PathLike[str], *, repeat: bool = False) -> None:
+        self._path = Path(path)
+        self.size: Size = (0, 0)
         with _failing_to(f"read the video {path}"):
-            if path.exists():  # FFmpeg also reads patterns, such as x%03d.png
+            if self._path.exists():  # FFmpeg also reads patterns, such as x%03d.png
                 require_regular(path)
             self._container, stream = _open(str(path))
-        self.size: Size = (stream.height, stream.width)
-        self.rate: float | None = float(stream.average_rate or 30)
-        self.count: int | None = None if repeat else stream.frames or None
-        self._frames = self._decoded(repeat)
+            with on_error(self._container.close):
+                self.rate: float | None = float(stream.average_rate or 30)
+                self.count: int | None = None if repeat else stream.frames or None
+                self._frames = self._decoded(repeat)
+                first = next(self._frames)
+        height, width, _ = first[0].shape
+        self.size = (height, width)
         self._thread = ThreadPoolExecutor(1, "video")
-        self._next = self._thread.submit(next, self._frames, None)
+        self._next: Future[tuple[Array, float] | None] = Future()
+        self._next.set_result(first)
 
     def _decoded(self, repeat: bool) -> Iterator[tuple[Array, float]]:
         """Frames with their times, which continue when the video starts again."""
@@ -256,13 +264,11 @@ class Camera:
         try:
             container, stream = _open(file, format=kind, options=options, timeout=PATIENCE)
             with container:
-                with self._changed:
-                    self.size = (stream.height, stream.width)
-                    self.rate = float(stream.average_rate or 30)
-                    self._changed.notify()
                 for frame in container.decode(video=0):
                     pixels = _pixels(frame, self.size)
                     with self._changed:
+                        self.size = (pixels.shape[0], pixels.shape[1])
+                        self.rate = float(stream.average_rate or 30)
                         self._newest = pixels
                         self._changed.notify()
                         if self._stopped:
@@ -292,8 +298,8 @@ class Camera:
 
 @overload
 def open_source(
-    picture: Path | None = None,
-    video: Path | None = None,
+    picture: str | os.PathLike[str] | None = None,
+    video: str | os.PathLike[str] | None = None,
     camera: str | None = None,
     *,
     repeat: bool = False,
@@ -305,8 +311,8 @@ def open_source(*, pipeline: str) -> Callable[[], GpuSource]: ...
 
 
 def open_source(
-    picture: Path | None = None,
-    video: Path | None = None,
+    picture: str | os.PathLike[str] | None = None,
+    video: str | os.PathLike[str] | None = None,
     camera: str | None = None,
     *,
     pipeline: str | None = None,
@@ -350,11 +356,25 @@ def _open(file: str, **arguments: Any) -> tuple[Any, Any]:
 
 
 def _pixels(frame: av.VideoFrame, size: Size) -> Array:
-    """A frame in RGBA, resized to the first frame's size."""
+    """A frame in RGBA, turned and flipped as players show it, resized to the first frame's size;
+    (0, 0): this is the first.
+    """
+    # Where a step to the right and one down in the stored frame lead: (right, down) of each.
+    right, down = np.eye(2)
+    every: Any = frame.side_data
+    for data in every:
+        if data.type.name == "DISPLAYMATRIX":
+            right, down = np.frombuffer(bytes(data), np.int32).reshape(3, 3)[:2, :2]
+    is_turned = abs(right[1]) > abs(right[0])
+    shown = size if size[0] else (frame.height, frame.width)[:: -1 if is_turned else 1]
+    height, width = shown[::-1] if is_turned else shown
     # FFmpeg's conversion from YUV to four channels leaves out the last columns of some widths.
-    rgb = frame.reformat(size[1], size[0], "rgb24")
-    pixels: Array = np.ascontiguousarray(rgb.to_ndarray(format="rgba"))
-    return pixels
+    rgb = frame.reformat(width, height, "rgb24")
+    pixels: Array = rgb.to_ndarray(format="rgba")
+    if is_turned:
+        pixels, right, down = pixels.swapaxes(0, 1), down, right
+    flips = (slice(None, None, -1 if step < 0 else 1) for step in (down[1], right[0]))
+    return np.ascontiguousarray(pixels[tuple(flips)])
 
 
 class Recording(Closing):
@@ -369,8 +389,8 @@ class Recording(Closing):
         OSError: The file cannot be written, or the suffix is unknown.
     """
 
-    def __init__(self, path: Path, size: Size, rate: float) -> None:
-        self._path = path
+    def __init__(self, path: str | os.PathLike[str], size: Size, rate: float) -> None:
+        path = self._path = Path(path)
         self._picture: Array | None = None
         self._container = None
         if Image.registered_extensions().get(path.suffix.lower()) in Image.SAVE:

@@ -18,6 +18,7 @@ from gles_delegate.extension import (
     Siting,
     Size,
     Yuv,
+    converted_picture,
     load_picture,
     pillow,
     sentence_of,
@@ -142,15 +143,17 @@ class Image:
 
     @classmethod
     def create_from_file(cls, file_name: str | Path) -> Image:
-        """A picture from a file that Pillow reads, in SRGB; its EXIF orientation is ignored.
+        """A picture from a file that Pillow reads, in SRGB, rotated by its EXIF data.
+
+        16-bit pictures keep the upper 8 bits.
 
         Raises:
-            RuntimeError: The file cannot be read, or is damaged.
+            RuntimeError: The file cannot be read, is damaged, or has numbers of an unknown range.
             TypeError: `file_name` is not a path.
         """
         path = os.fspath(file_name)
         try:
-            return cls(ImageFormat.SRGB, np.asarray(load_picture(path).convert("RGB")))
+            return cls(ImageFormat.SRGB, np.asarray(converted_picture(load_picture(path), "RGB")))
         except (OSError, ValueError) as error:
             raise RuntimeError(f"Image decoding failed: {sentence_of(error)}") from error
 

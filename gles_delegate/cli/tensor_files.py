@@ -25,6 +25,7 @@ from gles_delegate.image.pictures import (
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array, Graph, Tensor
+from gles_delegate.model.labels import read_labels as read_labels
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
 from gles_delegate.runtime.standalone import dequantize
@@ -107,34 +108,24 @@ def load_input(
         )
     transform = picture_transform(shape, tensor.dtype, metadata, mean, std)
     transform = replace(transform, antialias=antialias)
-    with _opened(path) as picture:
-        pixels = as_tensor(picture, standalone.describe(tensor, shape), transform)
+    with _naming_picture(path):
+        pixels = as_tensor(load(path), standalone.describe(tensor, shape), transform)
     return pixels if shape == tensor.shape else np.moveaxis(pixels, 3, 1)
 
 
 def read_picture(path: Path) -> Image.Image:
     """A picture in RGB, rotated according to its EXIF data."""
-    with _opened(path) as picture:
-        return converted(picture, "RGB")
+    with _naming_picture(path):
+        return converted(load(path), "RGB")
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    """A picture, whose errors become ValueError."""
+def _naming_picture(path: Path) -> Iterator[None]:
+    """Raise errors of a picture as ValueErrors that name it."""
     try:
-        yield load(path)
+        yield
     except OSError as error:
         raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
-
-
-def read_labels(path: Path) -> tuple[str, ...]:
-    """Class names, one per line; an empty line ends them."""
-    try:
-        require_regular(path)
-        text = path.read_text("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"expected names in UTF-8, one per line, in {path}: {error}") from error
-    return tuple(text.strip().split("\n\n")[0].splitlines())
 
 
 def real_values(array: Array, tensor: Tensor) -> Array:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gles_delegate.image.transform import ImageTransform
-from gles_delegate.model.files import require_regular
+from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Array
 from gles_delegate.support.optional import pillow
 
@@ -34,32 +36,39 @@ def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def load(path: str | os.PathLike[str]) -> Image:
-    """The pixels of a picture file. Raises OSError if it cannot be read, or is damaged."""
+def load(source: bytes | str | os.PathLike[str], formats: Sequence[str] | None = None) -> Image:
+    """The pixels of a picture file, or of the bytes of one, to be `converted`.
+
+    `formats` are Pillow's names of those that are accepted; None: all. Raises OSError if it cannot
+    be read, or is damaged.
+    """
     pictures = pillow()
-    require_regular(path)
+    # Of a path, Pillow maps some files, and then loses the EXIF data of TIFF.
+    content = source if isinstance(source, bytes) else read_regular(source)
     try:
-        with pictures.open(path) as file:
-            picture: Image = file
-            picture.load()
-            return picture
-    except OSError:
-        raise
+        picture: Image = pictures.open(BytesIO(content), formats=formats)
+        picture.load()
+        return picture
     except Exception as error:  # decoders raise any error
-        raise OSError(str(error) or type(error).__name__) from error
+        reason = str(error) or type(error).__name__
+        if isinstance(error, pictures.UnidentifiedImageError):  # its text has an object's address
+            reason = "expected a picture, found bytes of another kind"
+        raise OSError(reason) from error
 
 
 def converted(picture: Image, mode: str) -> Image:
-    """A picture in one of Pillow's 8-bit modes, rotated according to its EXIF data.
+    """A picture in one of Pillow's 8-bit modes, rotated and flipped according to its EXIF data.
 
     16-bit pictures keep the upper 8 bits: Pillow itself turns gray values above 255 into white.
-    Raises OSError for 32-bit integers and floats, whose range is unknown.
+    Raises OSError for other 32-bit integers and floats, whose range is unknown.
     """
     from PIL import Image as Pictures
     from PIL import ImageOps
 
-    picture = ImageOps.exif_transpose(picture)
-    if picture.mode.startswith("I;16"):
+    is_pgm = picture.format == "PPM"  # of 16 bits, which Pillow stores in 32
+    with suppress(Exception):  # damaged EXIF data
+        picture = ImageOps.exif_transpose(picture)
+    if picture.mode.startswith("I;16") or (picture.mode == "I" and is_pgm):
         picture = Pictures.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
     elif picture.mode in ("I", "F"):
         kind = "32-bit integers" if picture.mode == "I" else "floats"

@@ -14,6 +14,7 @@ from gles_delegate.errors import ModelError
 from gles_delegate.model.bundle import DAMAGES, BytesFile
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Graph
+from gles_delegate.model.labels import lines_of
 from gles_delegate.model.ultralytics import SUFFIXES, Export, parse_export
 
 CONTENTS = ("", "feature", "image", "bounding box", "audio")
@@ -285,10 +286,9 @@ def _lines(
         name = file.string(0)
         if name in files:
             try:
-                text = files[name]().decode("utf-8", "replace")
+                return lines_of(files[name](), "replace")
             except DAMAGES as error:
                 raise ModelError(f"damaged model: its file {name!r}: {error}") from error
-            return tuple(line.strip() for line in text.splitlines())
     return ()
 
 

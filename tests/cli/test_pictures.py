@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+import gles_apps.tasks as mp
+from gles_apps.batch.predictor import picture_of
+from gles_apps.live import Picture
 from gles_delegate.cli import tensor_files
+from gles_delegate.extension import converted_picture
 from tests.unit.test_image import PICTURE, pixels
 from tests.unit.test_metadata import OF_EACH, graph
 
@@ -36,3 +42,56 @@ def test_gray_of_16_bits(tmp_path: Path) -> None:
     Image.fromarray(gray).resize((8, 8), Image.Resampling.NEAREST).save(tmp_path / "a.png")
     array = tensor_files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, 0, 1)
     np.testing.assert_array_equal(array[0, ::4, ::4, 0], [[0, 3], [156, 255]])
+
+
+DOORS: dict[str, Callable[[Path], Any]] = {
+    "tasks": lambda path: mp.Image.create_from_file(path).numpy_view(),
+    "run": tensor_files.read_picture,
+    "batch": lambda path: converted_picture(picture_of(path.read_bytes()), "RGB"),
+    "live": lambda path: Picture(str(path)).read()[..., :3],
+}
+UPRIGHT = np.arange(3 * 5, dtype=np.uint8).reshape(3, 5) * 17
+HELD = {  # what a camera stores, by the EXIF number of how it was held
+    1: UPRIGHT, 2: UPRIGHT[:, ::-1], 3: UPRIGHT[::-1, ::-1], 4: UPRIGHT[::-1], 5: UPRIGHT.T,
+    6: np.rot90(UPRIGHT), 7: np.rot90(UPRIGHT.T, 2), 8: np.rot90(UPRIGHT, -1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
+@pytest.mark.parametrize("held", HELD)
+def test_pictures_are_upright(held: int, suffix: str, door: str, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x112] = held
+    large = HELD[held].repeat(16, 0).repeat(16, 1)  # whole blocks of JPEG
+    lossless = {"lossless": True} if suffix == ".webp" else {}
+    Image.fromarray(large).save(tmp_path / f"a{suffix}", exif=exif, **lossless)
+    seen = np.asarray(DOORS[door](tmp_path / f"a{suffix}"))
+    assert seen.shape == (48, 80, 3)
+    assert np.abs(seen[8::16, 8::16, 1].astype(int) - UPRIGHT).max() <= 2
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", ["a.png", "a.tif", "a.pgm"])
+def test_16_bits_are_read_by_their_upper_8(name: str, door: str, tmp_path: Path) -> None:
+    gray = np.array([[0, 1000, 40000, 65535]], np.uint16)
+    if name == "a.pgm":
+        (tmp_path / name).write_bytes(b"P5 4 1 65535\n" + gray.astype(">u2").tobytes())
+    else:
+        Image.fromarray(gray).save(tmp_path / name)
+    assert np.asarray(DOORS[door](tmp_path / name))[0, :, 1].tolist() == [0, 3, 156, 255]
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("mode", ["F", "I"])
+def test_numbers_of_an_unknown_range_are_refused(mode: str, door: str, tmp_path: Path) -> None:
+    Image.new(mode, (4, 4)).save(tmp_path / "a.tif")
+    found = {"F": "found floats", "I": "found 32-bit integers"}[mode]
+    with pytest.raises((OSError, ValueError, RuntimeError), match=f"expected a picture.*{found}"):
+        DOORS[door](tmp_path / "a.tif")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_damaged_exif_data_are_ignored(door: str, tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "a.jpg", exif=b"Exif\0\0XX*\0\x08\0\0\0\x01")
+    assert np.asarray(DOORS[door](tmp_path / "a.jpg")).shape == (8, 8, 3)

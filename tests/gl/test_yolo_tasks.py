@@ -18,7 +18,9 @@ from gles_apps.vision.drawing import Drawing, Text
 from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import Metadata, ScoreCalibration, TensorMetadata
 from tests.support.app import App
+from tests.support.command import saved
 from tests.support.live import one_color
+from tests.support.snippets import face_detector
 from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -37,6 +39,14 @@ def options(path: Path, place: Any = None, **more: Any) -> vision.ObjectDetector
 def detected(path: Path, place: Any = None, picture: Any = PICTURE, **more: Any) -> DetectionResult:
     with vision.ObjectDetector.create_from_options(options(path, place, **more)) as detector:
         return detector.detect(picture)
+
+
+def test_an_ssd_needs_a_label_for_each_class(tmp_path: Path) -> None:
+    path = saved(tmp_path / "m.tflite", face_detector())
+    (found,) = detected(path, labels=["face"]).detections
+    assert found.categories[0].category_name == "face"
+    with pytest.raises(ValueError, match="expected a label for each of 1 classes, found 2"):
+        detected(path, labels=["background", "face"])
 
 
 def segmentation_model(path: Path) -> Path:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from io import BytesIO
 from typing import Any
+from zipfile import ZipFile
 
 import flatbuffers
 import numpy as np
@@ -15,6 +17,7 @@ from gles_delegate.model.graph import Graph, Tensor
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.outputs import read_metadata
+from tests.support.example import EXAMPLES
 from tests.support.schema import pack_model
 from tests.support.tflite_builder import ModelBuilder
 
@@ -121,6 +124,20 @@ def test_pixels_of_bytes_are_themselves() -> None:
 def test_what_is_no_picture_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="a picture suits an input"):
         picture_transform(shape, "float32", TensorMetadata())
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n\r\n"])
+@pytest.mark.parametrize("first", ["a", "a\x85b", "a\u2028b", "a\x0cb", "", "0  a", "\ufeffa"])
+def test_labels_in_a_model(first: str, end: str) -> None:
+    content = (EXAMPLES / "models" / "digit_classifier.tflite").read_bytes()
+    start = content.index(b"PK\x03\x04")
+    (name,) = ZipFile(BytesIO(content)).namelist()
+    names = [first, *map(str, range(1, 10))]
+    archive = BytesIO()
+    with ZipFile(archive, "w") as file:
+        file.writestr(name, "\n".join(names) + end)
+    (scores,) = read_metadata(read_model(content[:start] + archive.getvalue())).outputs
+    assert scores.labels == (first.removeprefix("\ufeff"), *names[1:])
 
 
 def test_damaged_metadata_is_refused() -> None:

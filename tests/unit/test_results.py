@@ -323,7 +323,9 @@ def test_a_full_disk_loses_nothing(output: Path, monkeypatch: pytest.MonkeyPatch
         results.add(many)
         with (
             files_of_at_most(1000),
-            pytest.raises(DelegateError, match=r"cannot write the results .*File too large$") as kept,
+            pytest.raises(
+                DelegateError, match=r"cannot write the results .*File too large$"
+            ) as kept,
         ):
             results.write_table()
     written(output)

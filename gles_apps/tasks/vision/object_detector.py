@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,6 +15,7 @@ from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
+from gles_apps.vision.classes import require_labels
 from gles_apps.vision.detection import Detection, Detector
 from gles_apps.vision.detectors import find_detector, preprocessing, read_detections
 from gles_apps.vision.identities import Identities
@@ -106,7 +108,10 @@ class ObjectDetector(Detects[DetectionResult]):
         if preset is not None and (self._threshold or preprocessing(preset) is None):
             preset = replace(preset, threshold=self._threshold)
         if isinstance(preset, Detector):
-            most = max(shape[-1] for shape in self.network.shapes)
+            count = len(preset._anchors)
+            most = sum(math.prod(shape) // count for shape in self.network.shapes)
+            most -= 4 + 2 * preset.key_points + preset.background
+            require_labels(self.options.labels or (), most)
             preset = replace(preset, classes=tuple(i for i in range(most) if i in self._choice))
         return preset
 
