@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+from functools import cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import IO
 
+from gles_delegate.extension import reason_of
+
+log = logging.getLogger("gles_delegate")
 _held: list[IO[bytes]] = []
 """The lock files of this process's processors; closed when it ends."""
 
 
-def cache_folder() -> Path:
-    """The folder for this user's compiled programs on this machine."""
-    folder = Path(gettempdir(), f"gles_delegate-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder if folder.stat().st_uid == os.getuid() else Path(mkdtemp())
+@cache
+def cache_folder() -> Path | None:
+    """The folder for this user's compiled programs on this machine; None: it has no place for one,
+    which is logged.
+    """
+    try:
+        folder = Path(gettempdir(), f"gles_delegate-{os.getuid()}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        is_ours = folder.stat().st_uid == os.getuid() and os.access(folder, os.W_OK)
+        return folder if is_ours else Path(mkdtemp())
+    except OSError as error:
+        log.warning("no programs are kept for the next start: %s", reason_of(error))
+        return None
 
 
 def take_processors(count: int) -> None:
@@ -28,9 +41,12 @@ def take_processors(count: int) -> None:
     if _held:
         return
     os.environ.setdefault("LP_NUM_THREADS", str(count))
+    folder = cache_folder()
+    if folder is None:
+        return
     free: list[int] = []
     for processor in sorted(os.sched_getaffinity(0)):
-        file = (cache_folder() / f"processor-{processor}").open("wb")
+        file = (folder / f"processor-{processor}").open("wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:  # another worker's

@@ -13,9 +13,10 @@ from threading import Timer
 from typing import Any
 
 import click
+from PIL.Image import registered_extensions
 
 from gles_apps.batch.pool import mask_of
-from gles_apps.batch.predictor import by_name
+from gles_apps.batch.predictor import FORMATS, by_name
 from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
 from gles_apps.cli import options
 from gles_apps.tasks.options import BaseOptions
@@ -37,6 +38,9 @@ from gles_delegate.extension import (
 
 PATIENCE = 5.0
 """Seconds without a first row after which it says what it waits for."""
+
+ODD = "expected a file name of one line of UTF-8: rename the file"
+"""The error of files whose names a table cannot have: it has them in quotation marks."""
 
 MOST_NAMED = 10
 """Unreadable pictures that are listed."""
@@ -88,7 +92,7 @@ def batch(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Run MODEL on PICTURES, files or patterns such as 'pictures/*.jpg'.
+    """Run MODEL on PICTURES: files, folders, or patterns such as 'pictures/*.jpg'.
 
     The table has a row for each class, object, person or area of a picture, as `run` lists them;
     or the outputs' numbers, if the network does not have such results. MODEL may be a bundle of a
@@ -108,6 +112,8 @@ def batch(
     results = open_results(output, _name(model, arguments), columns)
     try:
         results.forget(_outdated(results, paths))
+        odd = [path for path in paths if not path.startswith("/")]
+        results.add([{"path": path, "picture": "", "error": ODD} for path in odd])
         missing = [path for path in paths if path not in results.rows]
         chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
         if missing:
@@ -215,15 +221,20 @@ def _name(model: Path, arguments: Mapping[str, Any]) -> str:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    """Absolute paths of the files that match a pattern."""
-    matching = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)
+    """Absolute paths of the files that match a pattern, or of a folder's pictures; see `ODD`."""
+    given = Path(pattern)
+    if given.is_dir():
+        kinds = [suffix for suffix, kind in registered_extensions().items() if kind in FORMATS]
+        files = [path for path in given.iterdir() if not path.is_dir()]
+        matching = [str(path) for path in files if path.suffix.lower() in kinds]
+    else:
+        matching = [pattern] if given.is_file() else glob.glob(pattern, recursive=True)
     if not matching:
-        raise common.wrong_usage(f"no file matches {pattern!r}")
-    for path in map(Path, matching):
-        if "\n" in str(path) or os.fsencode(path) != str(path).encode("utf-8", "replace"):
-            name = repr(str(path))
-            raise common.wrong_usage(f"expected file names of one line of UTF-8, found {name}")
-        yield str(path.absolute())
+        found = "the folder has no picture:" if given.is_dir() else "no file matches"
+        raise common.wrong_usage(f"{found} {pattern!r}")
+    for path in map(str, map(Path.absolute, map(Path, matching))):
+        is_odd = "\n" in path or os.fsencode(path) != path.encode("utf-8", "replace")
+        yield repr(path) if is_odd else path
 
 
 def _outdated(results: Results, paths: Sequence[str]) -> set[str]:

@@ -319,6 +319,49 @@ def test_of_two_runs_at_once_the_second_is_refused(waiting: Waiting, folder: Pat
     assert_complete(folder)
 
 
+def test_odd_names_have_a_row(folder: Path) -> None:
+    names = [
+        b"caf\xe9.png",
+        b"two\nlines.png",
+        b"-x.png",
+        b'it\'s "1".png',
+        b"[a]*.png",
+        "ä→.png".encode(),
+    ]
+    content = (folder / "0.png").read_bytes()
+    for name in names:
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_bytes(content)
+    arguments = (
+        folder / "model.tflite",
+        folder / "*.png",
+        "--output",
+        folder / "r.csv",
+        "--skip-errors",
+    )
+    for computed in (7, 0):
+        out = batch(*arguments)
+        assert out == f"9 pictures: {computed} computed, 2 unreadable\n"
+    rows = read(folder / "r.csv")
+    reason = "expected a file name of one line of UTF-8: rename the file"
+    failed = {name: row["error"] for name, row in rows.items() if row["error"]}
+    assert failed == {r"caf\udce9.png'": reason, r"two\nlines.png'": reason}
+    assert len({tuple(row["scores"]) for row in rows.values() if row["scores"]}) == 3
+    assert "1 computed" in batch(
+        folder / "model.tflite", folder / "[a]*.png", "--output", folder / "s.csv"
+    )
+
+
+def test_a_folder_stands_for_its_pictures(folder: Path) -> None:
+    save(folder / "3.JPG", 3)
+    (folder / "notes.txt").write_text("no picture")
+    (folder / "4.png").mkdir()
+    out = batch(folder / "model.tflite", folder, "--output", folder / "r.csv", "--skip-errors")
+    assert out == "4 pictures: 4 computed, 0 unreadable\n"
+    (folder / "empty").mkdir()
+    text = batch(folder / "model.tflite", folder / "empty", "--output", folder / "r.csv", status=2)
+    assert "the folder has no picture" in text
+
+
 @pytest.mark.parametrize(
     ("model", "pattern", "message"),
     [(b"nothing", "*.png", "not a .tflite model"), (None, "*.jpg", "no file matches")],

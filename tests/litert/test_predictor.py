@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from gles_apps.batch import Predictor, TaskPredictor
+from gles_apps.batch import Predictor, TaskPredictor, machine
 from gles_apps.tasks.vision import TaskSettings
 from tests.support.chained import KINDS, chained, expected_of, row_of
+from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
 from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder
@@ -50,6 +53,31 @@ def test_batches_of_every_size() -> None:
         for row, y in zip(x, actual["y"], strict=True):
             np.testing.assert_allclose(y, alone(dense(), row), rtol=0, atol=1e-6)
     predictor.close()
+
+
+@pytest.fixture
+def no_temporary_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a container whose file system is read-only."""
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/nonexistent"])
+    machine.cache_folder.cache_clear()
+    yield
+    machine.cache_folder.cache_clear()
+
+
+@pytest.mark.usefixtures("no_temporary_folder")
+def test_nothing_is_kept_without_a_temporary_folder(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LP_NUM_THREADS", "2")
+    machine.take_processors(1)
+    with closing(Predictor(dense())) as predictor:
+        assert predictor({"x": np.zeros((2, 4), np.float32)})["y"].shape == (2, 3)
+    model = EXAMPLES / "models" / "digit_classifier.tflite"
+    with closing(TaskPredictor(model, TaskSettings(top=1))) as tasks:
+        assert len(tasks({"image": [np.zeros((9, 9, 3), np.uint8)]})["results"]) == 1
+    (warning,) = (text for text in caplog.messages if "kept" in text)
+    assert warning.startswith("no programs are kept for the next start: No usable temporary")
 
 
 def test_a_smaller_batch_compiles_nothing() -> None:
