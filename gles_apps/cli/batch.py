@@ -111,10 +111,7 @@ def batch(
         arguments["masks"] = _folder(masks, paths)
     results = open_results(output, _name(model, arguments), columns)
     try:
-        results.forget(_outdated(results, paths))
-        odd = [path for path in paths if not path.startswith("/")]
-        results.add([{"path": path, "picture": "", "error": ODD} for path in odd])
-        missing = [path for path in paths if path not in results.rows]
+        missing = _missing(results, paths)
         chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
         if missing:
             rows = _computed(model, arguments, chunks, workers, address)
@@ -235,6 +232,14 @@ def _matching(pattern: str) -> Iterator[str]:
     for path in map(str, map(Path.absolute, map(Path, matching))):
         is_odd = "\n" in path or os.fsencode(path) != path.encode("utf-8", "replace")
         yield repr(path) if is_odd else path
+
+
+def _missing(results: Results, paths: Sequence[str]) -> list[str]:
+    """The paths to compute; those with odd names get their rows."""
+    results.forget(_outdated(results, paths))
+    odd = [path for path in paths if not path.startswith("/")]
+    results.add([{"path": path, "picture": "", "error": ODD} for path in odd])
+    return [path for path in paths if path not in results.rows]
 
 
 def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
