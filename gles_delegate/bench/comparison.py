@@ -29,6 +29,9 @@ from gles_delegate.verification.deviation import allowed_error, largest_error, s
 MARGIN = 2
 """A tensor's allowed distance from LiteRT, in distances between LiteRT's two sets of kernels."""
 
+CEILING = 0.25
+"""The limit of what `MARGIN` allows, as a share of the tensor's span."""
+
 DYNAMIC_RANGE = 0.02
 """Allowed difference, as a share of the scale, where LiteRT quantizes activations to 8 bits."""
 
@@ -44,6 +47,7 @@ class Difference:
         allowed: The largest ``error / scale`` that passes.
         apart: The largest difference between XNNPACK's and LiteRT's own kernels; 0
             if it was not measured because all outputs pass.
+        span: The largest finite distance from zero in LiteRT's tensor, in the units of `error`.
         same_maximum: Whether both have their maximum at the same index (top-1).
     """
 
@@ -57,12 +61,18 @@ class Difference:
     scale: float
     allowed: float
     same_maximum: bool
+    span: float
     apart: float = 0
+
+    @property
+    def ceiling(self) -> float:
+        """An `error` above this is no rounding: half of every number is further away."""
+        return max(self.allowed * self.scale, CEILING * self.span)
 
     @property
     def most(self) -> float:
         """The largest `error` that passes."""
-        return max(self.allowed * self.scale, MARGIN * self.apart)
+        return max(self.allowed * self.scale, min(MARGIN * self.apart, self.ceiling))
 
     @property
     def passed(self) -> bool:
@@ -81,7 +91,8 @@ def compare_outputs(
 
     Signatures of other subgraphs are run too, on random inputs. Rounding accumulates in deep
     networks, especially of 8-bit tensors, and LiteRT's kernels differ from each other, too. So an
-    output that differs by more than is allowed is judged by their difference. Raises `LiteRtError`
+    output that differs by more than is allowed is judged by their difference, up to `CEILING`.
+    Raises `LiteRtError`
     if LiteRT does not run the model, and what `Interpreter` raises.
 
     Args:
@@ -236,8 +247,12 @@ def _run_node(
     return results
 
 
-def is_quantized(graph: Graph) -> bool:
-    """Whether nodes compute quantized tensors, whose rounding accumulates in a deep network."""
+def may_be_rounding(graph: Graph, outputs: Sequence[Difference]) -> bool:
+    """Whether outputs that do not pass may differ by rounding: nodes compute quantized tensors, or
+    LiteRT's kernels are as far apart.
+    """
+    if all(each.passed or each.error <= MARGIN * each.apart for each in outputs):
+        return True
     tensors = (graph.tensors[index] for node in graph.nodes for index in node.outputs)
     return any(tensor.is_quantized and tensor.type.may_be_steps for tensor in tensors)
 
@@ -290,7 +305,15 @@ def _difference(
         scale=scale_of(theirs),
         allowed=allowed_error(theirs, tensor.is_quantized, tolerance, steps),
         same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
+        span=_span(theirs, tensor),
     )
+
+
+def _span(array: Array, tensor: Tensor) -> float:
+    """See `Difference`."""
+    zero = tensor.quantization.zero_points[0] if tensor.quantization.zero_points else 0
+    distances = np.abs(array.astype(np.float64) - zero) if array.dtype.kind in "iu" else abs(array)
+    return float(distances[np.isfinite(distances)].max(initial=0))
 
 
 def has_dynamic_range(graph: Graph, node: Node) -> bool:
