@@ -66,7 +66,7 @@ class Difference:
 
     @property
     def ceiling(self) -> float:
-        """An `error` above this is no rounding: half of every number is further away."""
+        """The largest `error` that rounding explains; halves of all numbers are further off."""
         return max(self.allowed * self.scale, CEILING * self.span)
 
     @property
@@ -248,13 +248,23 @@ def _run_node(
 
 
 def may_be_rounding(graph: Graph, outputs: Sequence[Difference]) -> bool:
-    """Whether outputs that do not pass may differ by rounding: nodes compute quantized tensors, or
-    LiteRT's kernels are as far apart.
+    """Whether outputs that do not pass may differ by rounding, so that nodes must be compared:
+    nodes compute quantized tensors, or LiteRT's kernels are as far apart.
     """
-    if all(each.passed or each.error <= MARGIN * each.apart for each in outputs):
+    wrong = [each for each in outputs if not each.passed]
+    if wrong and all(each.error <= MARGIN * each.apart for each in wrong):
         return True
     tensors = (graph.tensors[index] for node in graph.nodes for index in node.outputs)
-    return any(tensor.is_quantized and tensor.type.may_be_steps for tensor in tensors)
+    return bool(wrong) and any(t.is_quantized and t.type.may_be_steps for t in tensors)
+
+
+def agreement(outputs: Sequence[Difference], nodes: Sequence[Difference]) -> bool | None:
+    """Whether nodes, if there are any, or else outputs agree; None: nodes do, and an output is too
+    far off to say that the whole does.
+    """
+    if not all(each.passed for each in nodes or outputs):
+        return False
+    return None if nodes and any(each.error > each.ceiling for each in outputs) else True
 
 
 def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:

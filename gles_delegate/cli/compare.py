@@ -77,22 +77,17 @@ def compare(
             differences = comparison.compare_outputs(
                 file, feeds, options, progress=common.compilation(bar), **limits
             )
-            is_open = not all(d.passed for d in differences)
-            if is_open and comparison.may_be_rounding(graph, differences):
+            if comparison.may_be_rounding(graph, differences):
                 nodes = by_node("node by node")
     wrong = [*map(str, comparison.trespasses(file, feeds, options))] if writes else None
-    passed: bool | None = not wrong and all(d.passed for d in nodes or differences)
-    if passed and nodes and any(d.error > d.ceiling for d in differences):
-        passed = None
+    passed = False if wrong else comparison.agreement(differences, nodes)
     if as_json:
         found = {"tensors": _rows(differences), "nodes": _rows(nodes) or None, "writes": wrong}
         by_name = {key: rows for key, rows in found.items() if rows is not None}
         common.print_json({**by_name, "passed": passed})
     else:
         _print(differences, nodes, wrong)
-        if passed is None:
-            common.print_text(common.verdict(_UNJUDGED, False))
-    sys.exit({True: 0, False: 1, None: 3}[passed])
+    sys.exit(_STATUS[passed])
 
 
 def _print(
@@ -109,11 +104,14 @@ def _print(
         )
     passed = all(difference.passed for difference in nodes or differences)
     common.print_text(common.verdict(_verdict(nodes or differences), passed))
+    if passed and comparison.agreement(differences, nodes) is None:
+        common.print_text(common.verdict(_UNJUDGED, False))
     if wrong is not None:
         text = "\n".join(wrong) or "each dispatch writes its output, and nothing else"
         common.print_text(common.verdict(text, not wrong))
 
 
+_STATUS = {True: 0, False: 1, None: 3}
 _UNJUDGED = (
     "cannot judge: each node agrees, and an output differs by more than a quarter of its largest "
     "number; give an --input that the network was trained for"
