@@ -46,16 +46,24 @@ from gles_delegate.image.pictures import PICTURES, as_tensor, channels_last, pic
 from gles_delegate.image.pictures import converted as converted_picture
 from gles_delegate.image.pictures import load as load_picture
 from gles_delegate.image.sampling import resized
-from gles_delegate.image.transform import Fit, Packed, Siting, Size, Yuv, picture_transform
+from gles_delegate.image.transform import (
+    Fit,
+    Packed,
+    Siting,
+    Size,
+    Yuv,
+    picture_transform,
+    without_alpha,
+)
 from gles_delegate.litert.kernels import litert_cpu, litert_errors
-from gles_delegate.model.bundle import files_in
+from gles_delegate.model.bundle import files_in, model_of
 from gles_delegate.model.files import LITERT_TEXT, read_regular, require_regular
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
-from gles_delegate.model.reader import ModelFile, naming_file, read_content, read_file
-from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.model.reader import ModelFile, find_file, naming_file, read_file
+from gles_delegate.planning.outputs import prepared, read_metadata
 from gles_delegate.planning.rows import keeps_resources, keeps_states
 from gles_delegate.report import without_nan
 from gles_delegate.runtime.delegation import Delegation
@@ -109,6 +117,7 @@ __all__ = [
     "describe_tensor",
     "drawing_restored",
     "files_in",
+    "find_file",
     "gl_names",
     "in_any_case",
     "installed",
@@ -119,6 +128,7 @@ __all__ = [
     "litert_cpu",
     "litert_errors",
     "load_picture",
+    "model_of",
     "naming_file",
     "needs",
     "on_error",
@@ -126,8 +136,8 @@ __all__ = [
     "picture_transform",
     "pillow",
     "prepare_interpreter",
+    "prepared",
     "read_body",
-    "read_content",
     "read_file",
     "read_metadata",
     "read_regular",
@@ -143,6 +153,7 @@ __all__ = [
     "textures_restored",
     "unique_names",
     "wait_on_gpu",
+    "without_alpha",
     "without_nan",
     "yuv_to_rgb",
 ]

@@ -19,6 +19,8 @@ from gles_apps.batch.machine import take_processors
 from gles_apps.batch.predictor import ModelSource, Predictor
 from gles_apps.batch.results import Row, column_name, digest
 from gles_apps.batch.tasks import TaskPredictor
+from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.options import BaseOptions
 from gles_apps.vision.drawing import palette
 from gles_delegate import DelegateError, list_devices
 from gles_delegate.extension import Array, read_regular, reason_of
@@ -36,7 +38,9 @@ def workers_for(count: int) -> int:
 class _WorkerProcess:
     """A process and its current paths, which are None before it is ready."""
 
-    def __init__(self, model: ModelSource, arguments: Mapping[str, Any], processors: int) -> None:
+    def __init__(
+        self, model: tuple[Path | None, str], arguments: Mapping[str, Any], processors: int
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.paths: list[str] | None = None
@@ -53,7 +57,7 @@ class _WorkerProcess:
 
 
 def compute(
-    model: ModelSource,
+    assets: Assets,
     arguments: Mapping[str, Any],
     chunks: Sequence[list[str]],
     workers: int,
@@ -62,13 +66,15 @@ def compute(
     """The rows of each chunk of picture paths, in any order.
 
     A worker that dies is replaced, and its chunk is computed again. Raises `DelegateError` if the
-    model does not run, or if workers die on the same pictures.
+    model does not run, if its file has changed, or if workers die on the same pictures.
 
     Args:
+        assets: Of a model's file.
         arguments: See `make_predictor`.
         notice: Called with a sentence if a worker is replaced.
     """
     processors = max(len(os.sched_getaffinity(0)) // workers, 1)
+    model = assets.path, digest(*assets.contents)
     pending, deaths = deque(chunks), Counter[str]()
     running: list[_WorkerProcess] = []
     left = len(pending)
@@ -181,14 +187,20 @@ def save_mask(numbers: Array, path: Path) -> None:
 
 
 def _serve(
-    pipe: Connection, model: ModelSource, arguments: Mapping[str, Any], processors: int
+    pipe: Connection,
+    model: tuple[Path | None, str],
+    arguments: Mapping[str, Any],
+    processors: int,
 ) -> None:
     """The main function of a process: send rows for lists of paths, or an error message."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
         try:
             take_processors(processors)
-            predictor = make_predictor(model, **arguments)
+            assets = Assets(BaseOptions(model[0]))
+            if digest(*assets.contents) != model[1]:
+                raise DelegateError(f"{model[0]} has changed meanwhile: run the command again")
+            predictor = make_predictor(assets, **arguments)
             pipe.send([])
             while True:
                 paths = pipe.recv()

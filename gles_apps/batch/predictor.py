@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from gles_apps.batch.machine import cache_folder
+from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.image import as_pillow
 from gles_delegate import (
     DelegateError,
@@ -38,7 +39,7 @@ from gles_delegate.extension import (
 log = logging.getLogger("gles_delegate")
 
 ModelSource: TypeAlias = Any
-"""A path, bytes or an array of bytes."""
+"""A path, `Assets` that are read, bytes or an array of bytes."""
 
 Batch: TypeAlias = "dict[str, Array]"
 """Columns by name."""
@@ -361,6 +362,8 @@ def picture_of(row: Any) -> Image.Image:
 
 def _arguments(model: ModelSource) -> dict[str, Any]:
     """The argument for a model of `Interpreter`."""
+    if isinstance(model, Assets):
+        return {"model_path": model.model()}
     if isinstance(model, np.ndarray):
         model = model.tobytes()
     if isinstance(model, bytes | bytearray | memoryview):

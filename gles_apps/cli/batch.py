@@ -19,6 +19,7 @@ from gles_apps.batch.pool import mask_of
 from gles_apps.batch.predictor import FORMATS, by_name
 from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
 from gles_apps.cli import options
+from gles_apps.tasks.assets import Assets, assets_of, with_assets
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, task_of
 from gles_delegate import DelegateError
@@ -27,11 +28,9 @@ from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.extension import (
     Graph,
     describe_tensor,
-    files_in,
     lacks_extra,
     picture_transform,
-    read_content,
-    read_file,
+    prepared,
     read_metadata,
     read_regular,
 )
@@ -102,19 +101,19 @@ def batch(
     but not with --skip-errors.
     """
     names = None if labels is None else read_labels(labels)
-    base = BaseOptions(model, antialias=antialias, mean=mean, std=std)
+    base = with_assets(BaseOptions(model, antialias=antialias, mean=mean, std=std))
     paths = sorted({path for pattern in pictures for path in _matching(pattern)})
     settings = TaskSettings(labels=names, **chosen)
     task = None if as_outputs else task_of(base, settings)
-    arguments, columns = _plan(model, base, settings, task, masks)
+    arguments, columns = _plan(base, settings, task, masks)
     if masks is not None:
         arguments["masks"] = _folder(masks, paths)
-    results = open_results(output, _name(model, arguments), columns)
+    results = open_results(output, _name(assets_of(base), arguments), columns)
     try:
         missing = _missing(results, paths)
         chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
         if missing:
-            rows = _computed(model, arguments, chunks, workers, address)
+            rows = _computed(assets_of(base), arguments, chunks, workers, address)
             _add(results, rows, len(missing), as_json)
         results.write_table()
     except (DelegateError, KeyboardInterrupt) as error:
@@ -160,7 +159,7 @@ def _print_summary(
 
 
 def _plan(
-    model: Path, base: BaseOptions, settings: TaskSettings, task: str | None, masks: Path | None
+    base: BaseOptions, settings: TaskSettings, task: str | None, masks: Path | None
 ) -> tuple[dict[str, Any], dict[str, Column] | None]:
     """The arguments of workers' predictors, and the columns of outputs; None for results."""
     arguments: dict[str, Any] = {
@@ -178,7 +177,7 @@ def _plan(
             "expected a network with results for --task, --kind, --labels, --threshold and --top, "
             "found --outputs, or a network that makes pictures or whose outputs show no task"
         )
-    return arguments, _columns(read_file(model).graph(), base.mean, base.std)
+    return arguments, _columns(assets_of(base).model().graph(), base.mean, base.std)
 
 
 def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, Column]:
@@ -189,6 +188,7 @@ def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, C
         )
     tensor = graph.tensors[graph.inputs[0]]
     picture_transform(tensor.shape, tensor.dtype, read_metadata(graph).inputs[0], mean, std)
+    graph = prepared(graph)
     tensors = [graph.tensors[index] for index in graph.outputs]
     return columns_of(by_name([describe_tensor(tensor, tensor.shape) for tensor in tensors]))
 
@@ -205,16 +205,13 @@ def _folder(masks: Path, paths: Sequence[str]) -> Path:
     return masks.absolute()
 
 
-def _name(model: Path, arguments: Mapping[str, Any]) -> str:
+def _name(assets: Assets, arguments: Mapping[str, Any]) -> str:
     """Identifies what results depend on beside the pictures: the model and the options."""
-    contents = [read_content(model)]
-    if not files_in(contents[0]):
-        contents += read_file(model).graph().weights
     options: dict[str, Any] = {"outputs": "settings" not in arguments} | dict(arguments)
     settings = options.pop("settings", TaskSettings())
     options |= vars(settings) | {"labels": settings.labels and digest(*settings.labels)[:16]}
     named = [f"{key} {value}" for key, value in options.items() if value not in (None, False)]
-    return ", ".join([f"model {digest(*contents)[:16]}", *named])
+    return ", ".join([f"model {digest(*assets.contents)[:16]}", *named])
 
 
 def _matching(pattern: str) -> Iterator[str]:
@@ -256,7 +253,7 @@ def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
 
 
 def _computed(
-    model: Path,
+    assets: Assets,
     arguments: Mapping[str, Any],
     chunks: Sequence[list[str]],
     workers: int | None,
@@ -268,14 +265,14 @@ def _computed(
 
         workers = min(workers or pool.workers_for(len(chunks)), len(chunks))
         return pool.compute(
-            str(model), arguments, chunks, workers,
+            assets, arguments, chunks, workers,
             notice=lambda sentence: print(f"gles-delegate: {sentence}", file=sys.stderr),
         )  # fmt: skip
     try:
         from gles_apps.ray import cluster
     except ImportError as error:
         raise common.wrong_usage(lacks_extra("--address", "ray", error)) from error
-    return cluster.compute(bytes(read_content(model)), arguments, chunks, workers, address)
+    return cluster.compute(bytes(assets.contents[0]), arguments, chunks, workers, address)
 
 
 def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> None:

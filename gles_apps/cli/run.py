@@ -18,7 +18,7 @@ from PIL.Image import Image as Picture
 
 from gles_apps.cli import options
 from gles_apps.cli.options import compilations
-from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.assets import assets_of, with_assets
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.components.processors import ClassifierOptions
@@ -37,7 +37,6 @@ from gles_delegate.extension import (
     channels_last,
     picture_mode,
     prepare_interpreter,
-    read_file,
     read_metadata,
 )
 
@@ -96,12 +95,13 @@ def run(
     settings = TaskSettings(labels=names, **chosen)
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with common.progress_bar() as bar:
-        base = BaseOptions(
+        base = with_assets(BaseOptions(
             model, gpu_options=options, antialias=antialias, mean=mean, std=std,
             progress=compilations(bar),
-        )  # fmt: skip
+        ))  # fmt: skip
         shown: dict[str, Any] | None = None
-        file = read_file(model) if landmarker_kind(Assets(base)) is None else None
+        assets = assets_of(base)
+        file = assets.model() if landmarker_kind(assets) is None else None
         source = _picture(file, inputs)
         if source is not None:
             pixels = tensor_files.read_picture(source)
@@ -222,16 +222,16 @@ def _run(
     graph = file.graph()
     if replace(settings, labels=None, top=None, task=None) != TaskSettings():
         raise common.wrong_usage("expected a picture for --kind and --threshold")
-    classifier = _classifier(graph, settings)
     feeds = tensor_files.load_inputs(graph, inputs, base.mean, base.std, base.antialias)
     progress = None if base.progress is None else partial(base.progress, "model")
     with GpuDelegate(base.gpu_options, progress=progress) as delegate:
-        interpreter = Interpreter(**file.arguments, experimental_delegates=[delegate])
+        interpreter = Interpreter(file, experimental_delegates=[delegate])
         with tensor_files.naming_new_shapes(graph, feeds):
             prepare_interpreter(interpreter, feeds)
         interpreter.invoke()
         arrays = [interpreter.get_tensor(index) for index in graph.outputs]
     shown: dict[str, Any] = {"task": None, "results": [], "file": None}
+    classifier = _classifier(graph, settings, [array.shape for array in arrays])
     if classifier is not None:
         real = [
             tensor_files.real_values(array, graph.tensors[index])
@@ -243,17 +243,22 @@ def _run(
     return shown
 
 
-def _classifier(graph: Graph, settings: TaskSettings) -> Classifier | None:
-    """The reader of scores [1, classes], if their names are known or the top ones are asked for."""
+def _classifier(
+    graph: Graph, settings: TaskSettings, shapes: Sequence[tuple[int, ...]]
+) -> Classifier | None:
+    """The reader of scores [1, classes] of these shapes, if their names are known or the top ones
+    are asked for.
+    """
     metadata = read_metadata(graph).outputs
-    shapes = [graph.tensors[index].shape for index in graph.outputs]
-    are_scores = all(math.prod(shape) == shape[-1] for shape in shapes)
+    are_scores = all(shape and math.prod(shape) == shape[-1] for shape in shapes)
     if not (settings.top or settings.labels):
         labels = [each.labels for each in metadata]
         if not are_scores or any(len(n) != s[-1] for n, s in zip(labels, shapes, strict=True)):
             return None
     elif not are_scores:
-        found = "; ".join(tensor_files.label(graph.tensors[index]) for index in graph.outputs)
+        tensors = [graph.tensors[index] for index in graph.outputs]
+        pairs = zip(tensors, shapes, strict=True)
+        found = "; ".join(tensor_files.label(replace(t, shape=shape)) for t, shape in pairs)
         raise ValueError(f"expected outputs [1, classes] for --top and --labels, found {found}")
     options = ClassifierOptions(max_results=settings.top or 1)
     return Classifier(shapes, metadata, options, settings.labels, probabilities=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gles_apps.cli import options
+from gles_apps.tasks.assets import assets_of, with_assets
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, require_task
 from gles_delegate import DelegateError
@@ -78,10 +79,11 @@ def watch(
         from gles_apps.live import ShowOptions, open_source, seer_for, show
 
         settings = TaskSettings(task, kind, names, threshold, track=track)
-        task = require_task(BaseOptions(model), settings)
+        base = with_assets(BaseOptions(model))
+        task = require_task(base, settings)
 
         def make(app: App) -> Seer:
-            return seer_for(app, model, settings, mean=mean, std=std)
+            return seer_for(app, assets_of(base), settings, mean=mean, std=std)
 
         title = f"gles-delegate watch {model.name}"
         options = ShowOptions(title=title, quiet=as_json, **show_options)

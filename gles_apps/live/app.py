@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -231,19 +232,26 @@ class App:
         return made
 
     def network(
-        self, path: Path, name: str = "", *, mean: float | None = None, std: float | None = None
+        self,
+        path: str | os.PathLike[str] | ModelFile,
+        name: str = "",
+        *,
+        mean: float | None = None,
+        std: float | None = None,
     ) -> Network:
         """A model that is closed with the app.
 
         Args:
-            path: A .tflite file.
+            path: A .tflite file, or a path into a bundle.
             name: The name of its stage in `timings`; default: the file's.
             mean: Its input gets (color - mean) / std, with colors of 0 to 255; default: the
                 metadata's.
             std: See `mean`.
         """
         options = self.base_options(mean=mean, std=std)
-        network = Network(self, read_file(path), name or path.stem, options)
+        file = read_file(path)
+        title = "model" if isinstance(path, ModelFile) else Path(path).stem
+        network = Network(self, file, name or title, options)
         self._networks.append(network)
         return network
 

@@ -11,7 +11,7 @@ import numpy as np
 from gles_apps.live.app import App, Canvas, Frame, Network
 from gles_apps.live.layers import Layer
 from gles_apps.live.show import Seer
-from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.assets import Assets, assets_of, with_assets
 from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.options import VisionTaskRunningMode
 from gles_apps.tasks.vision.bundles import landmarker_kind
@@ -20,8 +20,8 @@ from gles_apps.tasks.vision.opening import TaskSettings, open_task, require_task
 from gles_delegate import ImageOutput, ModelError
 from gles_delegate.extension import Array
 
-Model: TypeAlias = "Path | Mapping[str, Path]"
-"""A .tflite file, a bundle of a landmarker, or the bundle's files by name."""
+Model: TypeAlias = "str | Path | Mapping[str, Path] | Assets"
+"""A .tflite file, a bundle of a landmarker, or the bundle's files by name; `Assets` are read."""
 Labels: TypeAlias = Sequence[str] | None
 """Class names; None: those in the model's metadata."""
 
@@ -57,12 +57,13 @@ def seer_for(
         ... )
     """
     settings = settings or TaskSettings()
-    base = app.base_options(model, mean=mean, std=std)
-    name = require_task(base, settings)
-    if name == "repaint" and isinstance(model, Path):
-        return repaint(app.network(model, mean=mean, std=std))
+    base = with_assets(app.base_options(model, mean=mean, std=std))
+    assets, name = assets_of(base), require_task(base, settings)
+    title = assets.path.stem if assets.path is not None else f"{name}s"
+    if name == "repaint":
+        return repaint(app.network(assets.model(), title, mean=mean, std=std))
     opened = open_task(base, settings, VisionTaskRunningMode.VIDEO, texture="classes")
-    task = app.task(opened, model.stem if isinstance(model, Path) else f"{name}s")
+    task = app.task(opened, title)
 
     def see(frame: Frame, canvas: Canvas) -> None:
         result = task(frame)
@@ -80,7 +81,7 @@ def seer_for(
     return see
 
 
-def classify(app: App, model: Path, labels: Labels = None, *, count: int = 5) -> Seer:
+def classify(app: App, model: Model, labels: Labels = None, *, count: int = 5) -> Seer:
     """A seer that draws names and scores of the top classes as bars.
 
     Args:
@@ -104,7 +105,7 @@ def classify(app: App, model: Path, labels: Labels = None, *, count: int = 5) ->
 
 def detect(
     app: App,
-    model: Path,
+    model: Model,
     labels: Labels = None,
     *,
     threshold: float | None = None,
@@ -136,7 +137,7 @@ def detect(
 
 def segment(
     app: App,
-    model: Path,
+    model: Model,
     labels: Labels = None,
     *,
     mean: float | None = None,
@@ -164,7 +165,7 @@ def segment(
     return seer_for(app, model, TaskSettings("segment", labels=labels), mean=mean, std=std)
 
 
-def pose(app: App, model: Path, *, threshold: float | None = None) -> Seer:
+def pose(app: App, model: Model, *, threshold: float | None = None) -> Seer:
     """A seer that draws skeletons of people, from PoseNet or MoveNet.
 
     Args:
@@ -204,11 +205,12 @@ def landmarks(app: App, model: Model, *, most: int | None = None) -> Seer:
         ...     live.ShowOptions(headless=True, frames=1),
         ... )
     """
-    if landmarker_kind(Assets(app.base_options(model))) is None:
+    assets = assets_of(app.base_options(model))
+    if landmarker_kind(assets) is None:
         raise ModelError(
             f"expected a bundle of face, hand, gesture, pose or holistic, found {model}"
         )
-    return seer_for(app, model, TaskSettings(top=most))
+    return seer_for(app, assets, TaskSettings(top=most))
 
 
 def repaint(

@@ -5,8 +5,10 @@ Messages start with MediaPipe's, for programs that look for them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
-from contextlib import nullcontext
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from gles_apps.tasks.options import BaseOptions
@@ -16,8 +18,9 @@ from gles_delegate.extension import (
     Content,
     ModelFile,
     files_in,
+    find_file,
+    model_of,
     naming_file,
-    read_content,
 )
 
 KINDS = {
@@ -35,54 +38,81 @@ class MissingFileError(ModelError, FileNotFoundError):
 
 
 class Assets:
-    """The files of a task.
+    """The files of a task, each read and parsed at most once; see `with_assets`.
 
     Attributes:
+        path: The file, if there is one.
+        content: Its bytes, or the bytes of the file in a bundle to which the path leads.
         files: Functions that read the bundle's files, by name; empty for a single model.
     """
 
     def __init__(self, options: BaseOptions) -> None:
         path, content = options.model_asset_path, options.model_asset_buffer
-        self._path: Path | None = None
-        self._content: Content | None = None
-        self._model: ModelFile | None = None
+        assert not isinstance(path, Assets)
+        self.path: Path | None = None
+        self.content: Content | None = None
+        self._file: Path | None = None
+        self._models: dict[str, ModelFile] = {}
         self._inner: dict[str, Mapping[str, Callable[[], Content]]] = {}
         self.files: Mapping[str, Callable[[], Content]] = {}
         if isinstance(path, Mapping):
             self.files = {name: _reader(Path(file)) for name, file in path.items()}
-        elif path is None and content is None:
+        elif content is not None:
+            self.content = bytes(content)
+            self.files = _files(self.content)
+        elif path is not None:
+            self.path = Path(path)
+            self.content, self._file, within = _find(self.path)
+            with naming_file(self.path):
+                self.files = _files(self.content)
+            if within is not None:
+                self.content, self._file = self.read(within), None
+                self.files = _files(self.content)
+        else:
             raise ValueError(
                 "ExternalFile must specify at least one of 'file_content', 'file_name', "
                 "'file_pointer_meta' or 'file_descriptor_meta'."
                 " Give BaseOptions model_asset_path or model_asset_buffer"
             )
-        elif content is not None:
-            self._content = bytes(content)
-        else:
-            assert path is not None
-            self._path = Path(path)
-            self._content = _reader(self._path)()
-        if self._content is not None:
-            with nullcontext() if self._path is None else naming_file(self._path):
-                self.files = files_in(self._content)
+
+    def __fspath__(self) -> str:
+        if self.path is None:
+            raise TypeError("expected the path of a model, found its bytes or several files")
+        return os.fspath(self.path)
+
+    @property
+    def contents(self) -> list[Content]:
+        """The bytes on which results depend: of the file, and of a model's external weights."""
+        assert self.content is not None
+        return [self.content, *(() if self.files else self.model().graph().weights)]
 
     def model(self) -> ModelFile:
-        """The single model.
+        """The single model, also of a bundle.
 
         Raises:
             ModelError: It is not a .tflite model (also a ValueError).
         """
-        if self._content is None:
+        content = self.content
+        if content is None:
             raise ValueError("expected one model, found the files of a bundle")
-        if self._model is None:
-            is_file = self._path is not None and self._path.is_file()
-            path = self._path.absolute() if self._path is not None and is_file else None
-            self._model = _checked(ModelFile(self._content, path))
-        return self._model
+        return self._parsed("", lambda: model_of(content, None), None if self.files else self._file)
 
     def member(self, name: str) -> ModelFile:
         """A model of the bundle; raises what `read` and `model` raise."""
-        return _checked(ModelFile(self.read(name)))
+        return self._parsed(name, lambda: self.read(name))
+
+    def _parsed(
+        self, name: str, read: Callable[[], Content], path: Path | None = None
+    ) -> ModelFile:
+        if name not in self._models:
+            try:
+                model = ModelFile(read(), path)
+                model.graph()
+            except ModelError as error:
+                reason = str(error).removesuffix(f" ({LITERT_TEXT})")
+                raise ModelError(f"{LITERT_TEXT}: {reason}") from error
+            self._models[name] = model
+        return self._models[name]
 
     def has(self, name: str) -> bool:
         """Whether there is a file; see `read`."""
@@ -102,7 +132,7 @@ class Assets:
         outer, _, inner = name.partition("/")
         if inner and name not in self.files:
             if outer not in self._inner:
-                self._inner[outer] = files_in(self.read(outer))
+                self._inner[outer] = _files(self.read(outer))
             return _file(self._inner[outer], inner)
         if not self.files:
             self.model()  # its error says what other files are
@@ -127,20 +157,27 @@ def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
     return files[name]()
 
 
-def _reader(path: Path) -> Callable[[], Content]:
-    def read() -> Content:
-        try:
-            return read_content(path)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"Unable to open file at {path}: no such file") from error
-
-    return read
-
-
-def _checked(model: ModelFile) -> ModelFile:
+def _find(path: Path) -> tuple[Content, Path, str | None]:
     try:
-        model.graph()
-    except ModelError as error:
-        reason = str(error).removesuffix(f" ({LITERT_TEXT})")
-        raise ModelError(f"{LITERT_TEXT}: {reason}") from error
-    return model
+        return find_file(path)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"Unable to open file at {path}: no such file") from error
+
+
+def _reader(path: Path) -> Callable[[], Content]:
+    return cache(lambda: _find(path)[0])
+
+
+def _files(content: Content) -> Mapping[str, Callable[[], Content]]:
+    return {name: cache(read) for name, read in files_in(content).items()}
+
+
+def assets_of(options: BaseOptions) -> Assets:
+    """The model's files, which are read if they are not yet."""
+    given = options.model_asset_path
+    return given if isinstance(given, Assets) else Assets(options)
+
+
+def with_assets(options: BaseOptions) -> BaseOptions:
+    """The options with the model's files, so that all that take them have the same ones."""
+    return replace(options, model_asset_path=assets_of(options), model_asset_buffer=None)

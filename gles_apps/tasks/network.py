@@ -34,6 +34,7 @@ from gles_delegate.extension import (
     on_error,
     picture_transform,
     read_metadata,
+    without_alpha,
 )
 
 COLORED = (ImageFormat.SRGB, ImageFormat.SRGBA)
@@ -50,6 +51,7 @@ class PictureNetwork(Closing):
             were written to textures and not read.
         metadata: The model's metadata.
         report: Where its nodes run, a `DelegationReport`; None on the CPU.
+        sees_alpha: Whether a network of four channels sees alpha; otherwise it sees 0.
     """
 
     def __init__(self, model: ModelFile, name: str, place: Place, options: BaseOptions) -> None:
@@ -61,6 +63,7 @@ class PictureNetwork(Closing):
         self._written: set[int] = set()
         self.arrays: list[Array] = []
         self._is_bound = False  # the picture is a texture
+        self.sees_alpha = False
         if place.is_on_gpu:
             used = options.gpu_options or GpuDelegateOptions()
             used = replace(used, own_thread=False, device_index=None)
@@ -69,9 +72,7 @@ class PictureNetwork(Closing):
                 used, context=place.context, progress=None if tell is None else partial(tell, name)
             )
             with on_error(self._delegate.close):
-                self._interpreter: Any = Interpreter(
-                    **model.arguments, experimental_delegates=[self._delegate]
-                )
+                self._interpreter: Any = Interpreter(model, experimental_delegates=[self._delegate])
                 self._delegate.bound.thread.need_not_be_closed()  # MediaPipe's tasks need not
         else:
             self._interpreter = litert_cpu(model, threads=os.cpu_count())
@@ -79,6 +80,10 @@ class PictureNetwork(Closing):
                 self._interpreter.allocate_tensors()
         self.report = None if self._delegate is None else self._delegate.report
         self._describe()
+        if self._delegate is not None:  # before there are tensors, the host has the file's shapes
+            first = self._delegate.bound.first
+            for details in self.outputs:
+                details["shape"] = np.array(first.shape(details["index"]), np.int32)
 
     @cached_property
     def picture(self) -> int:
@@ -123,7 +128,8 @@ class PictureNetwork(Closing):
         """
         details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
-        return picture_transform(shape, dtype, metadata, self._options.mean, self._options.std)
+        seen = picture_transform(shape, dtype, metadata, self._options.mean, self._options.std)
+        return seen if self.sees_alpha else without_alpha(seen)
 
     def normalized(self, transform: ImageTransform) -> ImageTransform:
         """A detector's own preprocessing, in which the options take precedence."""

@@ -28,8 +28,8 @@ class BaseOptions:
     """A task's model, and where it runs.
 
     Attributes:
-        model_asset_path: A .tflite file or a .task bundle. Or the files of a bundle's members, by
-            their names, such as "face_detector.tflite".
+        model_asset_path: A .tflite file or a .task bundle, or a path into a bundle. Or the files of
+            a bundle's members, by their names, such as "face_detector.tflite".
         model_asset_buffer: Its bytes, instead of a file.
         delegate: See `Delegate`; None is DEFAULT.
         context: None: the tasks' own context and thread, which any thread may call. An

@@ -102,7 +102,7 @@ def compare_outputs(
         progress: See `GpuDelegate`.
     """
     with GpuDelegate(options, progress=progress) as delegate:
-        ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
+        ours = GpuInterpreter(model, experimental_delegates=[delegate])
         return compare_with(ours, model, feeds, tolerance, steps)
 
 
@@ -178,7 +178,7 @@ def trespasses(
     for background in (True, False):
         chosen = replace(options or GpuDelegateOptions(), background_compilation=background)
         with GpuDelegate(chosen) as delegate:
-            ours = GpuInterpreter(**model.arguments, experimental_delegates=[delegate])
+            ours = GpuInterpreter(model, experimental_delegates=[delegate])
             _run(ours, feeds, ())
             yield from delegate.bound.sanitize()
 

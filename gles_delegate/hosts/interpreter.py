@@ -100,7 +100,7 @@ class Interpreter(NotPickled, Closing):
 
     def __init__(  # noqa: PLR0913 -- LiteRT's arguments
         self,
-        model_path: str | bytes | os.PathLike[str] | None = None,
+        model_path: str | bytes | os.PathLike[str] | ModelFile | None = None,
         model_content: bytes | bytearray | memoryview | None = None,
         experimental_delegates: Sequence[GpuDelegate] | None = None,
         num_threads: int | None = None,

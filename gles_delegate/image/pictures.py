@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gles_delegate.image.transform import ImageTransform
+from gles_delegate.image.transform import ImageTransform, without_alpha
 from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Array
 from gles_delegate.support.optional import pillow
@@ -79,13 +79,16 @@ def converted(picture: Image, mode: str) -> Image:
 
 
 def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform) -> Array:
-    """A picture as a model's input of a shape in `PICTURES`, by a transform.
+    """A picture as a model's input of a shape in `PICTURES`, by a transform. A fourth channel sees
+    the picture's alpha, or 0 if it has none.
 
     `details` are the input's from `get_input_details`. Raises OSError as `converted` does.
     """
     shape = tuple(int(size) for size in details["shape"])
     mode = picture_mode(shape)
     assert mode is not None
+    if not picture.has_transparency_data:
+        transform = without_alpha(transform)
     pixels, dtype = np.asarray(converted(picture, mode)), np.dtype(details["dtype"]).name
     pair = details["quantization"]
     size = (shape[1], shape[2])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
@@ -352,6 +352,17 @@ def picture_transform(
             "arguments or the model's metadata: pass other ones"
         )
     return ImageTransform(channels=channels, mean=_single(means), std=_single(stds))
+
+
+def without_alpha(transform: ImageTransform) -> ImageTransform:
+    """The same for colors, and 0 for alpha: networks of hair take the previous mask there, and
+    MediaPipe's image_segmenter_graph.cc passes none.
+    """
+    if transform.channels != "rgba":
+        return transform
+    mean = np.broadcast_to(0.0 if transform.mean is None else transform.mean, 4).tolist()
+    std = np.broadcast_to(255.0 if transform.std is None else transform.std, 4).tolist()
+    return replace(transform, mean=(*mean[:3], 255.0), std=tuple(std))
 
 
 def _channels_of(shape: Sequence[int]) -> Channels:

@@ -50,7 +50,7 @@ def load_model(path: str | bytes | os.PathLike[str]) -> Graph:
 
 @dataclass(frozen=True)
 class ModelFile:
-    """The bytes of a model.
+    """A model: its bytes, and its graph, which is read once. `Interpreter` takes it as a path.
 
     Attributes:
         content: Its bytes, mapped if the file is large.
@@ -62,8 +62,11 @@ class ModelFile:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The model argument for an interpreter, this package's or LiteRT's."""
-        if self.path is not None:
+        """The model argument for LiteRT's interpreter: a path only of a file that is mapped or has
+        external weights, because the file may be replaced meanwhile.
+        """
+        by_path = not isinstance(self.content, bytes) or self.graph().weights
+        if self.path is not None and by_path:
             return {"model_path": str(self.path)}
         return {"model_content": bytes(self.content)}
 
@@ -79,12 +82,17 @@ class ModelFile:
             return read_model(self.content, self.path.parent)
 
 
-def read_file(path: str | bytes | os.PathLike[str], member: str | None = None) -> ModelFile:
+def read_file(
+    path: str | bytes | os.PathLike[str] | ModelFile, member: str | None = None
+) -> ModelFile:
     """Read a model file, or a model in a bundle, by its name or by a path through the bundle.
+    A `ModelFile` has been read.
 
     Raises `ModelError` if the file cannot be read or is a bundle of several models, and `TypeError`
     for a model's bytes.
     """
+    if isinstance(path, ModelFile):
+        return path if member is None else ModelFile(model_of(path.content, member))
     content, file, within = _open(path)
     with naming_file(path):
         model = model_of(content, member or within)
@@ -103,8 +111,8 @@ def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
     return {name: ModelFile(model_of(content, name)) for name in models}
 
 
-def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, str | None]:
-    """The bytes of a file, its path if it can be reopened, and the path of a model inside it."""
+def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path, str | None]:
+    """See `find_file`; raises ModelError that names the file, and `TypeError`."""
     if not isinstance(path, str | bytes | os.PathLike):
         kind = type(path).__name__
         raise TypeError(f"expected the path of a .tflite file, found a {kind}")
@@ -114,11 +122,19 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path | None, s
             "model_content"
         )
     with naming_file(path):
-        file = Path(os.fsdecode(path))
-        bundle = next((parent for parent in file.parents if parent.is_file()), None)
-        if bundle is not None:
-            return read_content(bundle), bundle, file.relative_to(bundle).as_posix()
-        return read_content(file), file.absolute(), None
+        return find_file(path)
+
+
+def find_file(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path, str | None]:
+    """The bytes of a file, its path, and the rest of a path that leads into a bundle.
+
+    Raises OSError if the file cannot be read, or is a folder or a pipe.
+    """
+    file = Path(os.fsdecode(path))
+    bundle = next((parent for parent in file.parents if parent.is_file()), None)
+    if bundle is not None:
+        return read_content(bundle), bundle, file.relative_to(bundle).as_posix()
+    return read_content(file), file.absolute(), None
 
 
 @contextmanager
@@ -134,7 +150,7 @@ def naming_file(path: str | bytes | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_content(file: Path) -> Content:
-    """The bytes of a file; raises OSError if it cannot be read, or is a folder or a pipe."""
+    """The bytes of a file; raises OSError, see `find_file`."""
     try:
         require_regular(file)
     except IsADirectoryError as error:

@@ -4,17 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.metadata import Metadata, TensorMetadata, parse_metadata
 from gles_delegate.ops.lib.registry import op_of
+from gles_delegate.planning.lowering import Lowerings
 
 
 def read_metadata(graph: Graph) -> Metadata:
-    """The metadata of a model; raises `ModelError` if it is damaged."""
-    metadata = parse_metadata(graph)
-    pairs = zip(metadata.outputs, graph.outputs, strict=True)
-    outputs = (replace(each, is_share=_is_share(each, graph, index)) for each, index in pairs)
-    return replace(metadata, outputs=tuple(outputs))
+    """The metadata of a model, parsed once; raises `ModelError` if it is damaged."""
+    known: Metadata | None = vars(graph).get("read_metadata")
+    if known is None:
+        metadata = parse_metadata(graph)
+        pairs = zip(metadata.outputs, graph.outputs, strict=True)
+        outputs = (replace(each, is_share=_is_share(each, graph, index)) for each, index in pairs)
+        known = vars(graph)["read_metadata"] = replace(metadata, outputs=tuple(outputs))
+    return known
+
+
+def prepared(graph: Graph) -> Graph:
+    """The graph with the shapes of its outputs by shape inference, if the file leaves them open."""
+    found = [graph.tensors[index] for index in graph.outputs]
+    if all(tensor.shape and -1 not in tensor.shape_signature[1:] for tensor in found):
+        return graph
+    tensors, shapes = list(graph.tensors), Lowerings(graph, Limits()).default.shapes
+    for index in graph.outputs:
+        tensors[index] = replace(tensors[index], shape=shapes[index])
+    return replace(graph, tensors=tuple(tensors))
 
 
 def _is_share(metadata: TensorMetadata, graph: Graph, output: int) -> bool | None:

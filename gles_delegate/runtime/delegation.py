@@ -52,6 +52,10 @@ class Delegation:
         """Which nodes of this subgraph run on the GPU."""
         return self._partition.report(self.graph, "float16" if self._context.half else "float32")
 
+    def shape(self, index: int) -> Shape:
+        """A tensor's shape by shape inference, for inputs of the model's own shapes."""
+        return self._context.lowerings.default.shapes[index]
+
     @property
     def delegated(self) -> list[int]:
         return [index for segment in self._partition.segments for index in segment]

@@ -19,7 +19,7 @@ from gles_apps.vision.classes import class_name, require_labels
 from gles_apps.vision.detection import sigmoid
 from gles_apps.vision.drawing import Drawing, palette
 from gles_apps.vision.regions import Region
-from gles_delegate import ImageOutput, ImageTransform, ModelError
+from gles_delegate import ImageOutput, ModelError
 from gles_delegate.extension import Array, FlatTable, PixelTexture, Size, on_error, resized
 
 ACTIVATIONS = ("none", "sigmoid", "softmax")
@@ -152,6 +152,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
 
     def _prepare(self, options: ImageSegmenterOptions, network: PictureNetwork) -> None:
         """Decide how to read the network."""
+        network.sees_alpha = self.sees_alpha
         shape = network.shapes[-1]
         self._are_numbers = network.has_numbers(-1)
         require_scores(shape, self._are_numbers)
@@ -169,11 +170,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         if options.output_texture is not None:
             output = options.output_texture
             self._place.run(lambda: self._write_to_texture(shape, output))
-        self._like, self._opencv = network.transform, True
-        if network.transform.channels == "rgba":
-            self._opencv = False
-            if not self.sees_alpha:
-                self._like = without_alpha(network.transform)
+        self._like, self._opencv = network.transform, network.transform.channels != "rgba"
 
     def _write_to_texture(
         self, shape: Sequence[int], output: ImageOutput | Literal["classes"]
@@ -293,15 +290,6 @@ def require_colors(classes: int, output: ImageOutput) -> None:
             f"expected an ImageOutput with a palette of {classes} or more colors, one for each "
             f"class, found {colors} colors; without a palette, a texture has up to 4 classes"
         )
-
-
-def without_alpha(transform: ImageTransform) -> ImageTransform:
-    """The same for colors, and 0 for alpha: networks of hair take the previous mask there, and
-    MediaPipe's image_segmenter_graph.cc passes none.
-    """
-    mean = np.broadcast_to(0.0 if transform.mean is None else transform.mean, 4).tolist()
-    std = np.broadcast_to(255.0 if transform.std is None else transform.std, 4).tolist()
-    return replace(transform, mean=(*mean[:3], 255.0), std=tuple(std))
 
 
 def activated(scores: Array, activation: str) -> Array:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.assets import assets_of, with_assets
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.bundles import landmarker_kind, make_landmarker
@@ -21,7 +21,7 @@ from gles_apps.vision.classes import TASKS
 from gles_apps.vision.detectors import find_detector, has_postprocessing
 from gles_apps.vision.yolo import find_yolo
 from gles_delegate import Metadata
-from gles_delegate.extension import Graph, Tensor, channels_last, read_metadata
+from gles_delegate.extension import Graph, Tensor, channels_last, prepared, read_metadata
 
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
 """Tasks by the model names that TensorFlow Lite's metadata writers use."""
@@ -68,21 +68,20 @@ class TaskSettings:
             )
 
 
-def task_of(base: BaseOptions, settings: TaskSettings, assets: Assets | None = None) -> str | None:
+def task_of(base: BaseOptions, settings: TaskSettings) -> str | None:
     """The kind of a landmarker's bundle, or one of `TASKS` for a network; None: its outputs show
     none.
 
     Args:
         base: Has the model.
         settings: May name the task.
-        assets: The model's files, if they are read already.
 
     Raises:
         ValueError: A bundle does not suit the settings, or the outputs suit several kinds of YOLO
             networks.
         ModelError: The model is damaged (also a ValueError).
     """
-    assets = assets or Assets(base)
+    assets = assets_of(base)
     bundled = landmarker_kind(assets)
     if bundled is not None:
         if replace(settings, top=None) != TaskSettings() or (base.mean, base.std) != (None, None):
@@ -91,16 +90,17 @@ def task_of(base: BaseOptions, settings: TaskSettings, assets: Assets | None = N
     if settings.task or settings.kind:
         return settings.task or "detect"
     graph = assets.model().graph()
-    inputs, outputs = _ends(graph)
-    return find_task(inputs, outputs, read_metadata(graph))
+    metadata = read_metadata(graph)
+    return find_task(*_ends(graph), metadata) or find_task(*_ends(prepared(graph)), metadata)
 
 
-def require_task(base: BaseOptions, settings: TaskSettings, assets: Assets | None = None) -> str:
+def require_task(base: BaseOptions, settings: TaskSettings) -> str:
     """See `task_of`; raises ValueError instead of returning None."""
-    assets = assets or Assets(base)
-    task = task_of(base, settings, assets)
+    base = with_assets(base)
+    task = task_of(base, settings)
     if task is None:
-        inputs, outputs = ([list(t.shape) for t in e] for e in _ends(assets.model().graph()))
+        graph = prepared(assets_of(base).model().graph())
+        inputs, outputs = ([list(t.shape) for t in each] for each in _ends(graph))
         raise ValueError(
             "expected a network of one picture whose outputs show its task, one of "
             f"{', '.join(TASKS)}, found inputs {inputs} and outputs {outputs}: name the task"
@@ -144,8 +144,9 @@ def open_task(
         [['class', 'label', 'share']]
     """
     settings = settings or TaskSettings()
-    assets = Assets(base)
-    task = require_task(base, settings, assets)
+    base = with_assets(base)
+    assets = assets_of(base)
+    task = require_task(base, settings)
     if landmarker_kind(assets) is not None:
         return make_landmarker(task, base, mode, settings.top)
     base = replace(base, requires_normalization=False)
@@ -227,9 +228,9 @@ def find_task(
 
 
 def _sees(tensor: Tensor) -> bool:
-    """Whether an input is a gray or colored picture."""
+    """Whether an input is a gray or colored picture, perhaps with alpha."""
     shape = channels_last(tensor.shape)
-    return len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3)
+    return len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3, 4)
 
 
 def _task_of_output(output: Tensor, labels: int, rows: int) -> str | None:
