@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,24 @@ import pytest
 from PIL import Image
 
 import gles_apps.tasks as mp
+from gles_apps.batch import Predictor
 from gles_apps.live import App, Canvas, Frame, seer_for
 from gles_apps.live.app import FrameTask
 from gles_apps.live.painter import Painter, new_texture
 from gles_apps.tasks import vision
 from gles_apps.vision.drawing import Drawing
+from gles_delegate.cli.tensor_files import load_inputs
+from gles_delegate.model.reader import read_file
 from tests.support.command import call, call_json, saved
 from tests.support.example import EXAMPLES, pixels
-from tests.support.live import color_model, frame_of, live_app, mean_model
+from tests.support.live import (
+    alpha_model,
+    color_model,
+    frame_of,
+    live_app,
+    mean_model,
+    shapeless_model,
+)
 from tests.support.mediapipe import Oracle
 from tests.support.yolo import found_in, yolo_model
 
@@ -31,6 +42,8 @@ PROTOTYPES = np.ones((1, 24, 16, 2), np.float32)
 MADE: dict[str, Callable[[Path], Path]] = {
     "mean": mean_model,
     "logits": lambda path: mean_model(path, 50),
+    "no shape": shapeless_model,
+    "alpha": alpha_model,
     "color numbers": lambda path: color_model(path, as_numbers=True),
     "yolo": lambda path: yolo_model(path, found_in(), task="detect", names=["cat", "dog"]),
     "yolo masks": lambda path: yolo_model(
@@ -42,6 +55,7 @@ REAL = (
     *("mobilenet_v1_0.25_128_quant", "mobilenet_v2_1.0_224_quant", "tf2_mobilenet_v2_1.0_224_ptq"),
     *("custom_ssd_mobilenet_v2_fpn_lite_320x320", "face_detection_short_range"),
     *("deeplabv3_257_mv_gpu", "selfie_segmenter", "movenet_single_pose_lightning_ptq"),
+    "hair_segmentation",
 )
 BUNDLES = ("face_landmarker.task", "hand_landmarker.task", "pose_landmarker_lite.task")
 PICTURES = ("cat_720p.jpg", "pets.jpg", "face.jpg")
@@ -155,6 +169,40 @@ def test_all_doors_give_the_same_rows(model: Path, picture: Path, app: App) -> N
     call("run", model, "--input", picture, "--output", drawn)
     on_picture = drawing.on_picture(Image.open(picture))
     np.testing.assert_array_equal(pixels(drawn), np.asarray(on_picture))
+
+
+@pytest.mark.parametrize("name", ["no shape", "alpha"])
+@pytest.mark.parametrize("shown", ["made"])
+def test_arrays_are_as_for_tasks(name: str, model: Path, picture: Path) -> None:
+    """Also where no task is asked for: shapes are the prepared graph's, and alpha is 0."""
+    with vision.open_task(mp.BaseOptions(model, antialias=True)) as task:
+        task.process(mp.Image.create_from_file(picture))
+        (expected,) = task.network.arrays
+    file = picture.with_name("y.npy")
+    call("run", model, "--input", picture, "--output", file)
+    np.testing.assert_array_equal(np.load(file), expected)
+    (tensor,) = load_inputs(read_file(model).graph(), [str(picture)], None, None).values()
+    np.save(picture.with_name("x.npy"), tensor)
+    data = call_json("run", model, "--input", picture.with_name("x.npy"), "--output", file)
+    np.testing.assert_array_equal(np.load(file), expected)
+    assert data["outputs"][0]["shape"] == list(expected.shape)
+    if name == "alpha":
+        assert expected[..., 1].max() == tensor[..., 3].max() == 0
+    with closing(Predictor(model)) as predictor:
+        (found,) = predictor({"image": [picture.read_bytes()]}).values()
+    np.testing.assert_array_equal(found, expected)
+    table = picture.with_name("r.csv")
+    call("batch", model, picture, "--output", table, "--outputs", "--workers", 1)
+    (row,) = csv.DictReader(table.read_text().splitlines())
+    assert len([key for key in row if key[-1].isdigit()]) == expected.size
+
+
+def test_alpha_of_a_picture_is_seen_by_arrays(tmp_path: Path) -> None:
+    model = alpha_model(tmp_path / "m.tflite")
+    Image.new("RGBA", (12, 8), (1, 2, 3, 51)).save(tmp_path / "a.png")
+    graph = read_file(model).graph()
+    (tensor,) = load_inputs(graph, [str(tmp_path / "a.png")], None, None).values()
+    np.testing.assert_allclose(tensor[..., 3], 0.2, rtol=1e-6)
 
 
 def is_classifier(rows: Rows) -> bool:

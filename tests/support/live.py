@@ -70,6 +70,28 @@ def mean_model(path: Path, factor: float = 1.0) -> Path:
     return path
 
 
+def shapeless_model(path: Path) -> Path:
+    """As `mean_model`, and only a preparation finds the shape of the output."""
+    builder = ModelBuilder()
+    x = builder.input((1, 4, 6, 3))
+    axes = builder.constant(np.array([1, 2], np.int32))
+    y = builder.op("MEAN", [x, axes], [builder.tensor(())])
+    path.write_bytes(builder.build(outputs=[y]))
+    return path
+
+
+def alpha_model(path: Path) -> Path:
+    """[1, 8, 12, 4] to scores [1, 8, 12, 2]: half, and alpha."""
+    builder = ModelBuilder()
+    x, shape = builder.input((1, 8, 12, 4)), (1, 8, 12, 2)
+    ends = [builder.constant(np.array(each, np.int32)) for each in ((0, 0, 0, 2), shape)]
+    y = builder.op("SLICE", [x, *ends], [shape])
+    factors = [builder.constant(np.array(each, np.float32)) for each in ((0, 1), (0.5, 0))]
+    y = builder.op("ADD", [builder.op("MUL", [y, factors[0]], [shape]), factors[1]], [shape])
+    path.write_bytes(builder.build(outputs=[y]))
+    return path
+
+
 def negative_model(path: Path) -> Path:
     """1 - the picture, [1, 4, 6, 3]."""
     builder = ModelBuilder()
