@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from PIL import Image
@@ -25,6 +25,9 @@ from gles_apps.vision.drawing import palette
 from gles_delegate import DelegateError, list_devices
 from gles_delegate.extension import Array, read_regular, reason_of
 
+_Source: TypeAlias = "tuple[Path | None, str]"
+"""A model's file, and the digest of what it holds."""
+
 
 def workers_for(count: int) -> int:
     """The number of workers for `count` chunks on this machine.
@@ -38,9 +41,7 @@ def workers_for(count: int) -> int:
 class _WorkerProcess:
     """A process and its current paths, which are None before it is ready."""
 
-    def __init__(
-        self, model: tuple[Path | None, str], arguments: Mapping[str, Any], processors: int
-    ) -> None:
+    def __init__(self, model: _Source, arguments: Mapping[str, Any], processors: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, other = context.Pipe()
         self.paths: list[str] | None = None
@@ -186,12 +187,7 @@ def save_mask(numbers: Array, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _serve(
-    pipe: Connection,
-    model: tuple[Path | None, str],
-    arguments: Mapping[str, Any],
-    processors: int,
-) -> None:
+def _serve(pipe: Connection, model: _Source, arguments: Mapping[str, Any], processors: int) -> None:
     """The main function of a process: send rows for lists of paths, or an error message."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops it
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone

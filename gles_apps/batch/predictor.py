@@ -139,6 +139,7 @@ class Predictor:
             self._run = lambda feeds: interpreter.run(
                 {self.inputs[name]["index"]: array for name, array in feeds.items()}
             )
+        self._delegation.set_shapes(self.outputs.values())
         self._shapes = {name: tuple(d["shape"].tolist()) for name, d in self.inputs.items()}
         metadata = zip((d["index"] for d in details), interpreter.metadata.inputs, strict=False)
         self._metadata: dict[int, TensorMetadata] = dict(metadata)

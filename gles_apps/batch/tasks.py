@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -70,10 +69,10 @@ class TaskPredictor:
         options = cached(options)
         device = options.device_index
         self._context = None if device is None else EglContext(device_index=device)
-        is_path = isinstance(model, str | os.PathLike)
+        is_read = isinstance(model, bytes | bytearray | memoryview | np.ndarray)
         base = BaseOptions(
-            model if is_path else None,
-            None if is_path else bytes(model),
+            None if is_read else model,
+            bytes(model) if is_read else None,
             delegate=BaseOptions.Delegate.GPU,
             context=self._context,
             gpu_options=options,

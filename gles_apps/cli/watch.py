@@ -87,11 +87,9 @@ def watch(
 
         title = f"gles-delegate watch {model.name}"
         options = ShowOptions(title=title, quiet=as_json, **show_options)
-        if gstreamer is not None:
-            app = show(make, open_source(pipeline=gstreamer), options)
-        else:
-            source = open_source(picture, video, camera, repeat=not options.headless)
-            app = show(make, source, options)
+        source: Any = open_source(pipeline=gstreamer) if gstreamer is not None else None
+        source = source or open_source(picture, video, camera, repeat=not options.headless)
+        app = show(make, source, options)
     except ImportError as error:
         raise DelegateError(str(error)) from error
     if as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -232,12 +231,7 @@ class App:
         return made
 
     def network(
-        self,
-        path: str | os.PathLike[str] | ModelFile,
-        name: str = "",
-        *,
-        mean: float | None = None,
-        std: float | None = None,
+        self, path: Any, name: str = "", *, mean: float | None = None, std: float | None = None
     ) -> Network:
         """A model that is closed with the app.
 
@@ -250,8 +244,8 @@ class App:
         """
         options = self.base_options(mean=mean, std=std)
         file = read_file(path)
-        title = "model" if isinstance(path, ModelFile) else Path(path).stem
-        network = Network(self, file, name or title, options)
+        title = name or (file.path.stem if file.path is not None else "model")
+        network = Network(self, file, title, options)
         self._networks.append(network)
         return network
 

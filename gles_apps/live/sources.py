@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, overload
 
@@ -167,13 +168,12 @@ class Video:
             with on_error(self._container.close):
                 self.rate: float | None = float(stream.average_rate or 30)
                 self.count: int | None = None if repeat else stream.frames or None
-                self._frames = self._decoded(repeat)
-                first = next(self._frames)
-        height, width, _ = first[0].shape
-        self.size = (height, width)
+                frames = self._decoded(repeat)
+                first = next(frames)
+        self.size = (first[0].shape[0], first[0].shape[1])
+        self._frames = chain([first], frames)
         self._thread = ThreadPoolExecutor(1, "video")
-        self._next: Future[tuple[Array, float] | None] = Future()
-        self._next.set_result(first)
+        self._next = self._thread.submit(next, self._frames, None)
 
     def _decoded(self, repeat: bool) -> Iterator[tuple[Array, float]]:
         """Frames with their times, which continue when the video starts again."""

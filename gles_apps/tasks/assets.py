@@ -5,11 +5,11 @@ Messages start with MediaPipe's, for programs that look for them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gles_apps.tasks.options import BaseOptions
 from gles_delegate import ModelError
@@ -48,37 +48,27 @@ class Assets:
 
     def __init__(self, options: BaseOptions) -> None:
         path, content = options.model_asset_path, options.model_asset_buffer
-        assert not isinstance(path, Assets)
         self.path: Path | None = None
         self.content: Content | None = None
         self._file: Path | None = None
         self._models: dict[str, ModelFile] = {}
-        self._inner: dict[str, Mapping[str, Callable[[], Content]]] = {}
         self.files: Mapping[str, Callable[[], Content]] = {}
         if isinstance(path, Mapping):
             self.files = {name: _reader(Path(file)) for name, file in path.items()}
         elif content is not None:
             self.content = bytes(content)
-            self.files = _files(self.content)
+            self.files = files_in(self.content)
         elif path is not None:
             self.path = Path(path)
-            self.content, self._file, within = _find(self.path)
+            self.content, self._file = _find(self.path)
             with naming_file(self.path):
-                self.files = _files(self.content)
-            if within is not None:
-                self.content, self._file = self.read(within), None
-                self.files = _files(self.content)
+                self.files = files_in(self.content)
         else:
             raise ValueError(
                 "ExternalFile must specify at least one of 'file_content', 'file_name', "
                 "'file_pointer_meta' or 'file_descriptor_meta'."
                 " Give BaseOptions model_asset_path or model_asset_buffer"
             )
-
-    def __fspath__(self) -> str:
-        if self.path is None:
-            raise TypeError("expected the path of a model, found its bytes or several files")
-        return os.fspath(self.path)
 
     @property
     def contents(self) -> list[Content]:
@@ -92,26 +82,17 @@ class Assets:
         Raises:
             ModelError: It is not a .tflite model (also a ValueError).
         """
-        content = self.content
-        if content is None:
+        if self.content is None:
             raise ValueError("expected one model, found the files of a bundle")
-        return self._parsed("", lambda: model_of(content, None), None if self.files else self._file)
+        if "" not in self._models:
+            content, file = model_of(self.content, None), None if self.files else self._file
+            self._models[""] = _checked(ModelFile(content, file))
+        return self._models[""]
 
     def member(self, name: str) -> ModelFile:
         """A model of the bundle; raises what `read` and `model` raise."""
-        return self._parsed(name, lambda: self.read(name))
-
-    def _parsed(
-        self, name: str, read: Callable[[], Content], path: Path | None = None
-    ) -> ModelFile:
         if name not in self._models:
-            try:
-                model = ModelFile(read(), path)
-                model.graph()
-            except ModelError as error:
-                reason = str(error).removesuffix(f" ({LITERT_TEXT})")
-                raise ModelError(f"{LITERT_TEXT}: {reason}") from error
-            self._models[name] = model
+            self._models[name] = _checked(ModelFile(self.read(name)))
         return self._models[name]
 
     def has(self, name: str) -> bool:
@@ -129,11 +110,6 @@ class Assets:
             MissingFileError: There is none (also a FileNotFoundError).
             ModelError: It is neither a bundle nor a model.
         """
-        outer, _, inner = name.partition("/")
-        if inner and name not in self.files:
-            if outer not in self._inner:
-                self._inner[outer] = _files(self.read(outer))
-            return _file(self._inner[outer], inner)
         if not self.files:
             self.model()  # its error says what other files are
         return _file(self.files, name)
@@ -145,6 +121,9 @@ def task_of(files: Collection[str]) -> str | None:
 
 
 def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
+    outer, _, inner = name.partition("/")
+    if inner and outer in files and name not in files:
+        return _file(files_in(files[outer]()), inner)
     if name not in files:
         task = task_of(files)
         advice = f" It is a bundle for {task}." if task else ""
@@ -157,27 +136,35 @@ def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
     return files[name]()
 
 
-def _find(path: Path) -> tuple[Content, Path, str | None]:
+def _find(path: Path) -> tuple[Content, Path | None]:
+    """The bytes of a file, or of one in a bundle, and its path if it is not."""
     try:
-        return find_file(path)
+        content, file, within = find_file(path)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"Unable to open file at {path}: no such file") from error
+    return (content, file) if within is None else (_file(files_in(content), within), None)
 
 
 def _reader(path: Path) -> Callable[[], Content]:
     return cache(lambda: _find(path)[0])
 
 
-def _files(content: Content) -> Mapping[str, Callable[[], Content]]:
-    return {name: cache(read) for name, read in files_in(content).items()}
+def _checked(model: ModelFile) -> ModelFile:
+    try:
+        model.graph()
+    except ModelError as error:
+        reason = str(error).removesuffix(f" ({LITERT_TEXT})")
+        raise ModelError(f"{LITERT_TEXT}: {reason}") from error
+    return model
 
 
 def assets_of(options: BaseOptions) -> Assets:
     """The model's files, which are read if they are not yet."""
-    given = options.model_asset_path
+    given: Any = options.model_asset_path
     return given if isinstance(given, Assets) else Assets(options)
 
 
 def with_assets(options: BaseOptions) -> BaseOptions:
     """The options with the model's files, so that all that take them have the same ones."""
-    return replace(options, model_asset_path=assets_of(options), model_asset_buffer=None)
+    read: Any = assets_of(options)
+    return replace(options, model_asset_path=read, model_asset_buffer=None)

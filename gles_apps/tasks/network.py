@@ -34,7 +34,6 @@ from gles_delegate.extension import (
     on_error,
     picture_transform,
     read_metadata,
-    without_alpha,
 )
 
 COLORED = (ImageFormat.SRGB, ImageFormat.SRGBA)
@@ -81,9 +80,7 @@ class PictureNetwork(Closing):
         self.report = None if self._delegate is None else self._delegate.report
         self._describe()
         if self._delegate is not None:  # before there are tensors, the host has the file's shapes
-            first = self._delegate.bound.first
-            for details in self.outputs:
-                details["shape"] = np.array(first.shape(details["index"]), np.int32)
+            self._delegate.bound.first.set_shapes(self.outputs)
 
     @cached_property
     def picture(self) -> int:
@@ -129,7 +126,7 @@ class PictureNetwork(Closing):
         details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
         seen = picture_transform(shape, dtype, metadata, self._options.mean, self._options.std)
-        return seen if self.sees_alpha else without_alpha(seen)
+        return seen if self.sees_alpha else seen._without_alpha()
 
     def normalized(self, transform: ImageTransform) -> ImageTransform:
         """A detector's own preprocessing, in which the options take precedence."""

@@ -47,7 +47,7 @@ class Difference:
         allowed: The largest ``error / scale`` that passes.
         apart: The largest difference between XNNPACK's and LiteRT's own kernels; 0
             if it was not measured because all outputs pass.
-        span: The largest finite distance from zero in LiteRT's tensor, in the units of `error`.
+        span: The largest distance from zero in LiteRT's tensor, in the units of `error`.
         same_maximum: Whether both have their maximum at the same index (top-1).
     """
 
@@ -304,6 +304,7 @@ def _difference(
             f"tensor {tensor.index} has the shape {list(ours.shape)} here, and "
             f"{list(theirs.shape)} in LiteRT"
         )
+    is_real, zero = theirs.dtype.kind in "fc", (tensor.quantization.zero_points or (0,))[0]
     return Difference(
         tensor.index,
         tensor.name,
@@ -315,15 +316,8 @@ def _difference(
         scale=scale_of(theirs),
         allowed=allowed_error(theirs, tensor.is_quantized, tolerance, steps),
         same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
-        span=_span(theirs, tensor),
+        span=scale_of(theirs) if is_real else largest_error(theirs, np.full_like(theirs, zero)),
     )
-
-
-def _span(array: Array, tensor: Tensor) -> float:
-    """See `Difference`."""
-    zero = tensor.quantization.zero_points[0] if tensor.quantization.zero_points else 0
-    distances = np.abs(array.astype(np.float64) - zero) if array.dtype.kind in "iu" else abs(array)
-    return float(distances[np.isfinite(distances)].max(initial=0))
 
 
 def has_dynamic_range(graph: Graph, node: Node) -> bool:

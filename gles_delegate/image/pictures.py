@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gles_delegate.image.transform import ImageTransform, without_alpha
+from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Array
 from gles_delegate.support.optional import pillow
@@ -88,7 +88,7 @@ def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform
     mode = picture_mode(shape)
     assert mode is not None
     if not picture.has_transparency_data:
-        transform = without_alpha(transform)
+        transform = transform._without_alpha()
     pixels, dtype = np.asarray(converted(picture, mode)), np.dtype(details["dtype"]).name
     pair = details["quantization"]
     size = (shape[1], shape[2])

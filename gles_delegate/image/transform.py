@@ -200,6 +200,16 @@ class ImageTransform:
         """The number of channels of the tensor."""
         return CHANNELS[self.channels]
 
+    def _without_alpha(self) -> ImageTransform:
+        """The same for colors, and 0 for alpha: networks of hair take the previous mask there, and
+        MediaPipe's image_segmenter_graph.cc passes none.
+        """
+        if self.channels != "rgba":
+            return self
+        mean = np.broadcast_to(0.0 if self.mean is None else self.mean, 4).tolist()
+        std = np.broadcast_to(255.0 if self.std is None else self.std, 4).tolist()
+        return replace(self, mean=(*mean[:3], 255.0), std=tuple(std))
+
     def is_planar(self, shape: Sequence[int]) -> bool:
         """Whether a tensor of this shape has its channels in front of height and width."""
         return shape[-1] != self.depth and len(shape) > 2 and shape[-3] == self.depth
@@ -352,17 +362,6 @@ def picture_transform(
             "arguments or the model's metadata: pass other ones"
         )
     return ImageTransform(channels=channels, mean=_single(means), std=_single(stds))
-
-
-def without_alpha(transform: ImageTransform) -> ImageTransform:
-    """The same for colors, and 0 for alpha: networks of hair take the previous mask there, and
-    MediaPipe's image_segmenter_graph.cc passes none.
-    """
-    if transform.channels != "rgba":
-        return transform
-    mean = np.broadcast_to(0.0 if transform.mean is None else transform.mean, 4).tolist()
-    std = np.broadcast_to(255.0 if transform.std is None else transform.std, 4).tolist()
-    return replace(transform, mean=(*mean[:3], 255.0), std=tuple(std))
 
 
 def _channels_of(shape: Sequence[int]) -> Channels:

@@ -7,8 +7,7 @@ import re
 
 from gles_delegate.model.files import read_regular
 
-_NUMBERED = re.compile(r"([0-9]{1,6})(\s*[:\t]\s*|\s{2,}|\s*,\s*|\s)(\S.*)", re.DOTALL)
-"""A line with the number of a class, what separates them, and its name."""
+_NUMBERED = re.compile(r"([0-9]{1,6})(\s*[:,\t]\s*|\s+)(\S.*)", re.DOTALL)
 
 
 def lines_of(data: bytes, errors: str = "strict") -> tuple[str, ...]:
@@ -39,7 +38,7 @@ def read_labels(path: str | os.PathLike[str]) -> tuple[str, ...]:
     parts = [match.groups() for line in lines if (match := _NUMBERED.fullmatch(line))]
     named = {int(number): name for number, _, name in parts}
     # Names may begin with numbers, too, such as "2 euros".
-    are_classes = 0 in named or any(len(mark) > 1 or mark in ":\t" for _, mark, _ in parts)
+    are_classes = 0 in named or any(mark != " " for _, mark, _ in parts)
     if not named or len(named) != sum(map(bool, lines)) or not are_classes:
         return lines
     return tuple(named.get(i, f"class {i}") for i in range(max(named) + 1))

@@ -93,16 +93,16 @@ def read_file(
     """
     if isinstance(path, ModelFile):
         return path if member is None else ModelFile(model_of(path.content, member))
-    content, file, within = _open(path)
     with naming_file(path):
+        content, file, within = find_file(path)
         model = model_of(content, member or within)
     return ModelFile(model, file if model is content else None)
 
 
 def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
     """Every model of a bundle, by name; any other file or path gives one model, named ""."""
-    content, file, within = _open(path)
     with naming_file(path):
+        content, file, within = find_file(path)
         models = models_in(content)
     if within is not None:
         return {"": ModelFile(model_of(content, within))}
@@ -111,8 +111,11 @@ def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:
     return {name: ModelFile(model_of(content, name)) for name in models}
 
 
-def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path, str | None]:
-    """See `find_file`; raises ModelError that names the file, and `TypeError`."""
+def find_file(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path, str | None]:
+    """The bytes of a file, its path, and the rest of a path that leads into a bundle.
+
+    Raises OSError if the file cannot be read, or is a folder or a pipe; TypeError for bytes.
+    """
     if not isinstance(path, str | bytes | os.PathLike):
         kind = type(path).__name__
         raise TypeError(f"expected the path of a .tflite file, found a {kind}")
@@ -121,15 +124,6 @@ def _open(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path, str | No
             "expected the path of a .tflite file, found the bytes of one: give them as "
             "model_content"
         )
-    with naming_file(path):
-        return find_file(path)
-
-
-def find_file(path: str | bytes | os.PathLike[str]) -> tuple[Content, Path, str | None]:
-    """The bytes of a file, its path, and the rest of a path that leads into a bundle.
-
-    Raises OSError if the file cannot be read, or is a folder or a pipe.
-    """
     file = Path(os.fsdecode(path))
     bundle = next((parent for parent in file.parents if parent.is_file()), None)
     if bundle is not None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Any
+
+import numpy as np
 
 from gles_delegate.gl.sync import delete_fence
 from gles_delegate.model.graph import Array, Graph
@@ -52,9 +55,12 @@ class Delegation:
         """Which nodes of this subgraph run on the GPU."""
         return self._partition.report(self.graph, "float16" if self._context.half else "float32")
 
-    def shape(self, index: int) -> Shape:
-        """A tensor's shape by shape inference, for inputs of the model's own shapes."""
-        return self._context.lowerings.default.shapes[index]
+    def set_shapes(self, details: Iterable[dict[str, Any]]) -> None:
+        """Set tensors' shapes by shape inference, for inputs of the model's own shapes."""
+        for each in details:
+            each["shape"] = np.array(
+                self._context.lowerings.default.shapes[each["index"]], np.int32
+            )
 
     @property
     def delegated(self) -> list[int]:
