@@ -9,6 +9,7 @@ from ctypes import POINTER, byref, c_void_p
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import count
 from typing import Literal, TypeVar
 
 from gles_apps.live import libgst as gst_names
@@ -106,7 +107,8 @@ class _Pipeline(Closing):
 class GStreamer(_Pipeline):
     """The frames of a GStreamer pipeline, for `show` and for loops of an app.
 
-    Live pipelines drop frames that are not read in time; others wait.
+    Frames of a pipeline with a tag "image-orientation" are turned, and are then RGBA; the pipeline
+    starts again for that. Live pipelines drop frames that are not read in time; others wait.
 
     Args:
         pipeline: The elements up to raw video, such as "v4l2src ! decodebin", in the syntax of
@@ -151,21 +153,48 @@ class GStreamer(_Pipeline):
         self._origin: int | None = None
         with on_error(self.close):
             self._make_contexts(share)
-            formats = "{NV12,I420,RGBA}" if planes else "RGBA"
-            self._parse(
-                f"{pipeline} ! videoconvert ! glupload ! video/x-raw(memory:GLMemory),"
-                f"format=(string){formats},texture-target=2D ! appsink name={_APP.decode()} "
-                "sync=false max-buffers=2",
-                self._display,
-            )
-            self.is_live = self._set_state(gst_names.PAUSED) == gst_names.NO_PREROLL
-            if self.is_live:
-                self._gst.gst_app_sink_set_max_buffers(self._end, 1)
-                self._gst.gst_app_sink_set_drop(self._end, 1)
-            self._set_state(gst_names.PLAYING)
-            self._first = self._pull()
-            if self._first is None:
-                raise OSError(f"{self._title} delivered no frames")
+            contexts = len(self._release)
+            self._start(pipeline, "{NV12,I420,RGBA}" if planes else "RGBA")
+            if self._orientation() not in ("", "rotate-0"):
+                self._finish(self._lent.pop())
+                self._planes.clear()
+                release, self._release = self._release[contexts:], self._release[:contexts]
+                in_any_case(reversed(release))
+                turn = " ! glupload ! glcolorconvert ! glvideoflip video-direction=auto"
+                self._start(pipeline + turn, "RGBA")
+
+    def _start(self, pipeline: str, formats: str) -> None:
+        self._parse(
+            f"{pipeline} ! videoconvert ! glupload ! video/x-raw(memory:GLMemory),"
+            f"format=(string){formats},texture-target=2D ! appsink name={_APP.decode()} "
+            "sync=false max-buffers=2",
+            self._display,
+        )
+        self.is_live = self._set_state(gst_names.PAUSED) == gst_names.NO_PREROLL
+        if self.is_live:
+            self._gst.gst_app_sink_set_max_buffers(self._end, 1)
+            self._gst.gst_app_sink_set_drop(self._end, 1)
+        self._set_state(gst_names.PLAYING)
+        self._origin = None
+        self._first = self._pull()
+        if self._first is None:
+            raise OSError(f"{self._title} delivered no frames")
+
+    def _orientation(self) -> str:
+        """How frames must be turned, such as "rotate-90"; "" if no tag says so."""
+        gst, text, tags, found = self._gst, c_void_p(), ctypes.c_size_t(), ""
+        pad = gst.gst_element_get_static_pad(self._end, b"sink")
+        for i in count():
+            event = gst.gst_pad_get_sticky_event(pad, gst_names.TAG, i)
+            if not event:
+                break
+            gst.gst_event_parse_tag(event, byref(tags))
+            if gst.gst_tag_list_get_string(tags, b"image-orientation", byref(text)):
+                found = ctypes.string_at(text).decode()
+                gst.g_free(text)
+            gst.gst_mini_object_unref(event)
+        gst.gst_object_unref(pad)
+        return found
 
     def _make_contexts(self, share: Literal["current"] | None) -> None:
         """GStreamer's context comes first: EGL refuses it to share with a robust one."""

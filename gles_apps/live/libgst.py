@@ -20,6 +20,7 @@ NULL, PAUSED, PLAYING = 1, 3, 4  # GstState
 FAILURE, NO_PREROLL = 0, 3  # GstStateChangeReturn
 OK = 0  # GstFlowReturn
 END, ERROR = 1 << 0, 1 << 1  # GstMessageType
+TAG = 80 << 8 | 30  # GstEventType: downstream, serialized, sticky, several
 READ, WRITE, GL = 1, 2, 1 << 17  # GstMapFlags
 EGL, GLES2 = 1 << 0, 1 << 16  # GstGLPlatform; GstGLAPI, which also is OpenGL ES 3
 DISPLAY_TYPE = b"gst.gl.GLDisplay"
@@ -125,6 +126,10 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "gst_buffer_pool_set_active": (c_int, _Handle, c_int),
         "gst_buffer_pool_set_config": (c_int, _Handle, _Handle),
         "gst_element_get_bus": (_Handle, _Handle),
+        "gst_element_get_static_pad": (_Handle, _Handle, c_char_p),
+        "gst_pad_get_sticky_event": (_Handle, _Handle, c_int, c_uint),
+        "gst_event_parse_tag": (None, _Handle, POINTER(_Handle)),
+        "gst_tag_list_get_string": (c_int, _Handle, c_char_p, POINTER(c_void_p)),
         "gst_bus_timed_pop_filtered": (_Handle, _Handle, _Clock, c_int),
         "gst_message_parse_error": (None, _Handle, _Errors, POINTER(c_void_p)),
         "gst_context_new": (_Handle, c_char_p, c_int),

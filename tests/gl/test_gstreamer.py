@@ -65,6 +65,34 @@ def video(tmp_path: Path) -> Path:
     return path
 
 
+TAGS: dict[str, Any] = {
+    "rotate-0": lambda p: p,
+    "rotate-90": lambda p: np.rot90(p, -1),
+    "rotate-180": lambda p: np.rot90(p, 2),
+    "rotate-270": np.rot90,
+    "flip-rotate-0": lambda p: p[:, ::-1],
+    "flip-rotate-180": lambda p: p[::-1],
+    "flip-rotate-90": lambda p: np.rot90(p[:, ::-1], -1),
+    "flip-rotate-270": lambda p: np.rot90(p[:, ::-1]),
+}
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_frames_are_turned_by_their_tag(tag: str) -> None:
+    seen = []
+    for inject in ("", f' ! taginject tags="image-orientation={tag}"'):
+        with GStreamer(COLORS.format(3, "NV12") + inject) as source:
+            frames = [(frame.pixels, frame.seconds, frame.close()) for frame in source]
+            assert len(frames) == 3
+            assert frames[0][1] == 0
+            assert source.size == frames[0][0].shape[:2]
+            seen.append(frames[0][0][..., :3].astype(int))
+    expected = TAGS[tag](seen[0])
+    assert seen[1].shape == expected.shape
+    inner = (slice(2, -2),) * 2
+    assert np.abs(seen[1] - expected)[inner].mean() < 4
+
+
 def test_a_video_is_the_same_planes_as_in_numpy(video: Path) -> None:
     transform = gd.ImageTransform(antialias=False)
     model = negated((1, 20, 30, 3))
