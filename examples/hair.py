@@ -6,7 +6,6 @@ python examples/hair.py hair_segmentation.tflite --color "#b5562e" --camera 0
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import replace
 
 import app
 from PIL import ImageColor
@@ -23,9 +22,6 @@ def dyer(networks: App, arguments: Namespace) -> Seer:
     previous frame's mask, which is left empty.
     """
     network = networks.network(arguments.model)
-    if network.inputs[0]["shape"][-1] == 4:
-        empty = {"mean": (0, 0, 0, 255), "std": (255, 255, 255, 255)}
-        network.transform = replace(network.transform, **empty)
     network.pictures[0] = gd.ImageOutput(palette=[(0, 0, 0, 0), (255, 255, 255, 255)])
     fill = ImageColor.getrgb(arguments.color)[:3]
 
