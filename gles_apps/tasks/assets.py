@@ -57,12 +57,12 @@ class Assets:
             self.files = {name: _reader(Path(file)) for name, file in path.items()}
         elif content is not None:
             self.content = bytes(content)
-            self.files = files_in(self.content)
+            self.files = _files(self.content)
         elif path is not None:
             self.path = Path(path)
             self.content, self._file = _find(self.path)
             with naming_file(self.path):
-                self.files = files_in(self.content)
+                self.files = _files(self.content)
         else:
             raise ValueError(
                 "ExternalFile must specify at least one of 'file_content', 'file_name', "
@@ -147,6 +147,10 @@ def _find(path: Path) -> tuple[Content, Path | None]:
 
 def _reader(path: Path) -> Callable[[], Content]:
     return cache(lambda: _find(path)[0])
+
+
+def _files(content: Content) -> Mapping[str, Callable[[], Content]]:
+    return {name: cache(read) for name, read in files_in(content).items()}
 
 
 def _checked(model: ModelFile) -> ModelFile:

@@ -48,11 +48,11 @@ def compare(
     """Compare the GPU's results for MODEL with LiteRT's CPU kernels.
 
     Exits with status 1 and names the first tensor if one differs by more than is allowed. An output
-    may differ up to twice as much as LiteRT's own kernels and XNNPACK do from each other, but not
-    by more than a quarter of its largest number. If an output of a quantized network differs more,
-    each node is judged separately, on LiteRT's tensors, because rounding accumulates through the
-    network, in LiteRT's kernels too. If all nodes agree, and an output differs by more than that
-    quarter, it exits with status 3: nothing shows whether the output is right.
+    of a quantized network may differ by more, because rounding accumulates, in LiteRT's kernels
+    too. Then each node is judged separately, on LiteRT's tensors; with weights of 8 bits and real
+    activations, only if an output differs by more than twice what LiteRT's own kernels and XNNPACK
+    do, or than a quarter of its largest number. If all nodes agree, and an output differs by more
+    than that quarter, it exits with status 3: nothing shows whether the output is right.
 
     With --writes, each dispatch also runs separately, and must write every byte of its output and
     no other: that finds faults of a driver or a kernel which a comparison may miss.
@@ -99,8 +99,8 @@ def _print(
     common.print_text(_LEGEND)
     if nodes:
         print(
-            "some differ by more than twice what LiteRT's own kernels and XNNPACK are apart, or by "
-            "more than a quarter of the largest number; node by node, on LiteRT's tensors,"
+            "some differ by more than the rounding of one node, as LiteRT's own kernels and "
+            "XNNPACK may; node by node, on LiteRT's tensors,"
         )
     passed = all(difference.passed for difference in nodes or differences)
     common.print_text(common.verdict(_verdict(nodes or differences), passed))
