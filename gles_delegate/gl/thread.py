@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import sys
 import threading
 import warnings
@@ -437,12 +438,23 @@ class ThreadLock:
 
     def __init__(self) -> None:
         self.thread: GlThread | None = None
+        self.free()
+        _locks.add(self)
+
+    def free(self) -> None:
+        """In a child of a fork, where the thread that held it does not exist."""
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
+        if self.thread and not self.thread.is_closed:
+            self.thread.gpu.refuse_fork()  # before a lock that another thread held
         if not (self.thread and self.thread.is_here):
             self._lock.acquire()
 
     def __exit__(self, *raised: object) -> None:
         if not (self.thread and self.thread.is_here):
             self._lock.release()
+
+
+_locks: WeakSet[ThreadLock] = WeakSet()
+os.register_at_fork(after_in_child=lambda: [*map(ThreadLock.free, _locks)])

@@ -26,7 +26,7 @@ from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.report import html_table
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
-from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtEntry, LiteRtHost
+from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtHost
 from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.standalone import StandAlone, describe
 from gles_delegate.support.closing import Closing, on_error
@@ -187,8 +187,7 @@ class Interpreter(NotPickled, Closing):
         if self._litert is None:
             mixed = [each for each in bound.subgraphs.values() if not each.report.fully_delegated]
             self._litert = LiteRt(mixed, self._file, self._litert_options)
-        host = LiteRtEntry if delegation.graph.index else LiteRtHost
-        return host(delegation, self._litert)
+        return LiteRtHost(delegation, self._litert)
 
     def _entry(self, index: int) -> Host:
         """The host of a subgraph; raises ValueError for one that no signature runs."""
@@ -306,6 +305,7 @@ class Interpreter(NotPickled, Closing):
                     f"found {array.dtype}; convert the array with astype"
                 )
         with self._lock:
+            self._ensure_safe()
             host = self._entry(subgraph)
             for index, array in values.items():
                 host.resize_tensor_input(index, array.shape)
@@ -429,15 +429,18 @@ class Interpreter(NotPickled, Closing):
         """A function that returns a view of an input or output, without a copy.
 
         While a view or a slice of it exists, `invoke`, `allocate_tensors` and `resize_tensor_input`
-        raise RuntimeError, as LiteRT's: hold the function, not the view.
+        raise RuntimeError, as LiteRT's, and so do `run` and signature runners, which would move the
+        memory under it: hold the function, not the view.
         """
-        self._host.tensor(tensor_index)  # raises for a wrong index
-        return lambda: self._view(self._host.tensor(tensor_index)())
-
-    def _view(self, array: Array) -> Array:
-        """The array on memory that knows whether a view or a slice of it exists."""
-        memory = _Memory(array.reshape(-1).view(np.uint8))
         with self._lock:
+            self._host.tensor(tensor_index)  # raises for a wrong index
+        return lambda: self._view(tensor_index)
+
+    def _view(self, index: int) -> Array:
+        """A tensor's array on memory that knows whether a view or a slice of it exists."""
+        with self._lock:
+            array = self._host.tensor(index)()
+            memory = _Memory(array.reshape(-1).view(np.uint8))
             self._views = [*(view for view in self._views if view() is not None), ref(memory)]
         view: Array = np.asarray(memory).view(array.dtype).reshape(array.shape)
         return view

@@ -19,7 +19,7 @@ from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.rows import rows_are_independent
 from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.runtime.binding import Binding, TextureBinding
-from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
 from gles_delegate.runtime.naming import name_dispatch
 from gles_delegate.runtime.segment import Segment, SegmentContext
 from gles_delegate.shaders.dispatch import Shape
@@ -61,6 +61,11 @@ class Delegation:
             each["shape"] = np.array(
                 self._context.lowerings.default.shapes[each["index"]], np.int32
             )
+
+    @property
+    def results(self) -> tuple[int, ...]:
+        """The outputs, and the results of all nodes that it keeps."""
+        return self._context.lowerings.graph.outputs
 
     @property
     def delegated(self) -> list[int]:
@@ -151,6 +156,11 @@ class Delegation:
     def prepared(self) -> list[Segment]:
         return [segment for segment in self._segments if segment.is_prepared]
 
+    @property
+    def inner_shapes(self) -> dict[int, Shape]:
+        """The present shapes of the tensors that segments compute, by index."""
+        return {i: s.shape_of(i) for s in self.prepared for i in s.computed}
+
     def times(self) -> Iterator[DispatchTime]:
         """Run every segment once more, each dispatch separately; all must be prepared."""
         ops = {node.index: node.op for node in self.graph.nodes}
@@ -174,16 +184,21 @@ class Delegation:
         for segment in self._segments:
             if index in self.bindings and index in segment.computed:
                 return segment.read_result(index)
-            if self._keep and segment.is_prepared and index in segment.outputs:
+            inside = self._keep and index not in self.graph.outputs
+            if inside and segment.is_prepared and index in segment.outputs:
                 return segment.read_output(index)
         return None
 
     def finished(self, read: Callable[[int], Array]) -> Invocation:
         """The invocation that has just finished; `read` reads its outputs."""
         self._finished = [i for i in self._finished if not i.done()]
-        gl, run = self.thread.gpu.gl, self.thread.run
-        self._finished.append(run(lambda: Invocation(gl, run, read)))
-        return self._finished[-1]
+
+        def finish() -> Invocation:
+            self._finished.append(Invocation(self.thread, read))
+            return self._finished[-1]
+
+        thread = self.thread
+        return QueuedInvocation(thread, finish) if thread.is_own else thread.run(finish)
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from time import monotonic
 from typing import Any
 
 from gles_delegate.errors import DelegateError
-from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array
@@ -34,14 +33,14 @@ class Invocation(Fence):
         (1, 144, 256, 1)
     """
 
-    def __init__(
-        self,
-        gl: Functions,
-        run: Callable[[Callable[[], Any]], Any],
-        read: Callable[[int], Array],
-    ) -> None:
-        super().__init__(gl, run)
+    def __init__(self, thread: GlThread, read: Callable[[int], Array]) -> None:
+        super().__init__(thread.gpu.gl, thread.run)
+        self._thread = thread
         self._read = read
+
+    def wait_on_gpu(self) -> None:
+        self._thread.gpu.refuse_fork()
+        super().wait_on_gpu()
 
     def get_tensor(self, tensor_index: int) -> Array:
         """Wait for this run, not for later ones, and return one of its outputs.
@@ -76,6 +75,14 @@ class Invocation(Fence):
         return self
 
 
+def not_kept(index: int, outputs: Iterable[int]) -> ValueError:
+    """The error for a tensor that `Invocation.get_tensor` does not have."""
+    return ValueError(
+        f"cannot read tensor {index} of this run: expected one of {sorted(outputs)} "
+        "that is not bound, of the last two runs"
+    )
+
+
 class QueuedInvocation(Invocation):
     """An `Invocation` that a delegate's own thread starts, after the calls queued before.
 
@@ -86,25 +93,26 @@ class QueuedInvocation(Invocation):
         self._thread = thread
         self._started: Future[Invocation] = thread.start(start)
 
-    def done(self) -> bool:
-        return self._started.done() and self._started.result().done()
+    def _start(self, timeout: float | None = None) -> Invocation:
+        self._thread.gpu.refuse_fork()  # nothing would ever start it
+        return self._started.result(timeout)
 
     def wait(self, timeout: float | None = None) -> bool:
         end = None if timeout is None else monotonic() + timeout
         try:
-            started = self._started.result(timeout)
+            started = self._start(timeout)
         except FutureTimeoutError:
             return False
         return started.wait(None if end is None else max(end - monotonic(), 0))
 
     def wait_on_gpu(self) -> None:
-        self._started.result().wait_on_gpu()
+        self._start().wait_on_gpu()
 
     def close(self) -> None:
-        self._started.result().close()
+        self._start().close()
 
     def get_tensor(self, tensor_index: int) -> Array:
-        return self._started.result().get_tensor(tensor_index)
+        return self._start().get_tensor(tensor_index)
 
     def add_done_callback(self, function: Callable[[Invocation], object]) -> None:
         self._in_turn(lambda _: function(self))

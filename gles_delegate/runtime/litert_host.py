@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
@@ -24,7 +25,8 @@ from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
-from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.invocation import Invocation, not_kept
+from gles_delegate.runtime.standalone import bound, describe, settable
 
 _FAILURES = (RuntimeError, IndexError)  # Python's types of LiteRT's errors and of C++ exceptions
 
@@ -122,41 +124,58 @@ class LiteRt:
 
 
 class LiteRtHost:
-    """LiteRT as the host of a model's first subgraph. `Interpreter` documents the methods."""
+    """LiteRT as the host of a subgraph. `Interpreter` documents the methods, and guards views."""
 
     def __init__(self, delegation: Delegation, litert: LiteRt) -> None:
         self.delegation = delegation
         self._litert = litert
         self._interpreter = litert.interpreter
+        self._wrapper = litert.interpreter._interpreter  # takes a subgraph in more calls
         self._subgraph = delegation.graph.index
+        self._results: deque[dict[int, Array]] = deque(maxlen=2)  # of the last runs
 
     def allocate_tensors(self) -> None:
-        self._litert.run(self._interpreter.allocate_tensors)
+        self._litert.run(self._wrapper.AllocateTensors, self._subgraph or -1)
 
     def invoke(self) -> None:
         with _uninterrupted():
-            self._litert.run(self._interpreter.invoke)
+            self._litert.run(self._wrapper.Invoke, self._subgraph)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         if wait_for is not None:
             thread, fence = self.delegation.thread, wait_for
             thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
         self.invoke()
-        return self.delegation.finished(self.get_tensor)
+        delegation = self.delegation
+        unbound = [i for i in delegation.results if i not in delegation.bindings]
+        results: dict[int, Array] = {i: self.get_tensor(i) for i in unbound}
+        self._results.append(results)
+
+        def read(index: int) -> Array:
+            delegation.thread.require()
+            if index not in results or not any(each is results for each in self._results):
+                raise not_kept(index, results)
+            return np.array(results[index])
+
+        return delegation.finished(read)
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
     ) -> None:
-        resize = self._interpreter.resize_tensor_input
-        self._litert.call(resize, input_index, tensor_size, strict)
+        sizes = np.array(tensor_size, np.int32)
+        resize = self._wrapper.ResizeInputTensor
+        self._litert.call(resize, input_index, sizes, strict, self._subgraph)
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        self._litert.call(self._interpreter.set_tensor, tensor_index, value)
+        settable(self.delegation, tensor_index)
+        self._litert.call(self._wrapper.SetTensor, tensor_index, value, self._subgraph)
 
     def get_tensor(self, tensor_index: int) -> Array:
         result = self.delegation.read_result(tensor_index)
         if result is not None:
             return result
+        if tensor_index in self.delegation.bindings:
+            raise bound(self.delegation.graph.tensors[tensor_index])
         return self._litert.call(self._interpreter.get_tensor, tensor_index, self._subgraph)
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
@@ -173,35 +192,13 @@ class LiteRtHost:
         return self._litert.call(self._interpreter.get_output_details)
 
     def get_tensor_details(self) -> list[dict[str, Any]]:
-        return self._litert.call(self._interpreter.get_tensor_details, self._subgraph)
+        details = self._litert.call(self._interpreter.get_tensor_details, self._subgraph)
+        shapes, tensors = self.delegation.inner_shapes, self.delegation.graph.tensors
+        inner = {i: describe(tensors[i], shape) for i, shape in shapes.items()}
+        return [inner.get(each["index"], each) for each in details]
 
     def reset_all_variables(self) -> None:
         self._litert.call(self._interpreter.reset_all_variables)
-
-
-class LiteRtEntry(LiteRtHost):
-    """LiteRT as the host of another subgraph, run as by its signature runners."""
-
-    def allocate_tensors(self) -> None:
-        self._litert.run(self._wrapper.AllocateTensors, self._subgraph)
-
-    def invoke(self) -> None:
-        with _uninterrupted():
-            self._litert.run(self._wrapper.Invoke, self._subgraph)
-
-    def resize_tensor_input(
-        self, input_index: int, tensor_size: Sequence[int], strict: bool = False
-    ) -> None:
-        sizes = np.array(tensor_size, np.int32)
-        resize = self._wrapper.ResizeInputTensor
-        self._litert.call(resize, input_index, sizes, strict, self._subgraph)
-
-    def set_tensor(self, tensor_index: int, value: Any) -> None:
-        self._litert.call(self._wrapper.SetTensor, tensor_index, value, self._subgraph)
-
-    @property
-    def _wrapper(self) -> Any:
-        return self._interpreter._interpreter
 
 
 @contextmanager

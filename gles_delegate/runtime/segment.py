@@ -18,7 +18,7 @@ from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
-from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
+from gles_delegate.runtime.invocation import Invocation, QueuedInvocation, not_kept
 from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
@@ -175,12 +175,12 @@ class Segment:
 
     def submit(self, inputs: Mapping[int, Array], wait_for: Fence | int | None) -> Invocation:
         """Start a run, on arrays as for `invoke`, after a fence; see `Interpreter.invoke_async`."""
-        thread, number = self._thread, self._turns.next()
+        thread = self._thread
 
         def submit() -> Invocation:
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
-            session = self._run_session(inputs)
+            session, number = self._run_session(inputs), self._turns.next()
             return self._turns.stage(number, session, lambda i: self._read_staged(number, i))
 
         if not thread.is_own:
@@ -347,13 +347,15 @@ class Segment:
         if index in self._constants:
             return np.array(self._constants[index])
         if index not in self.outputs or not self._turns.has(number):
-            raise ValueError(
-                f"cannot read tensor {index} of this run: expected one of {list(self.outputs)} "
-                "that is not bound, of the last two runs"
-            )
+            self._thread.require()
+            raise not_kept(index, self.outputs)
         array = self._empty(index)
         self._turns.read(number, index, array)
         return array
+
+    def shape_of(self, index: int) -> Shape:
+        """The present shape of a tensor."""
+        return self._require_lowered().shapes[index]
 
     def _empty(self, index: int) -> Array:
         lowered = self._require_lowered()

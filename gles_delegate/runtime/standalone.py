@@ -64,7 +64,7 @@ class StandAlone:
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
     ) -> None:
         try:
-            tensor = self._tensor(input_index)
+            tensor = tensor_at(self._graph, input_index)
         except ValueError as error:
             raise RuntimeError(str(error)) from None
         shape = tuple(int(size) for size in tensor_size)
@@ -90,9 +90,7 @@ class StandAlone:
             self._shapes[tensor.index] = shape
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
-        tensor = self._tensor(tensor_index)
-        if not (tensor.is_variable or tensor_index in self._graph.outputs):
-            self._input(tensor_index)
+        tensor = settable(self.delegation, tensor_index)
         array = np.asarray(value)
         if array.dtype != tensor.type.array:
             raise ValueError(
@@ -104,7 +102,6 @@ class StandAlone:
                 f"Cannot set tensor: Dimension mismatch. Got {list(array.shape)} but expected "
                 f"{list(self._shapes[tensor.index])} for input {tensor_index}, name: {tensor.name}"
             )
-        self._require_unbound(tensor)
         np.copyto(self._array(tensor.index), array)
         if tensor.is_variable:
             self._segment.write_variable(tensor.index, self._arrays[tensor.index])
@@ -113,7 +110,7 @@ class StandAlone:
         return np.array(self._array(tensor_index))
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        self._tensor(tensor_index)
+        tensor_at(self._graph, tensor_index)
         return lambda: self._array(tensor_index)
 
     def get_input_details(self) -> list[dict[str, Any]]:
@@ -149,36 +146,8 @@ class StandAlone:
             self._arrays[index][...] = array
             self._segment.write_variable(index, array)
 
-    def _require_unbound(self, tensor: Tensor) -> None:
-        if tensor.index in self.delegation.bindings:
-            raise ValueError(
-                f"tensor {tensor.index} {tensor.name!r} is bound to a buffer or texture: "
-                f"fill that, or unbind({tensor.index}) first"
-            )
-
-    def _tensor(self, index: int) -> Tensor:
-        if not hasattr(index, "__index__"):
-            raise TypeError(
-                f"expected the index of a tensor, found {index!r}: get_input_details() and "
-                "get_output_details() list them, and run() takes names"
-            )
-        if not 0 <= index < len(self._graph.tensors):
-            raise ValueError(
-                f"Invalid tensor index {index} exceeds max tensor index {len(self._graph.tensors)}"
-            )
-        return self._graph.tensors[index]
-
-    def _input(self, index: int) -> Tensor:
-        tensor = self._tensor(index)
-        if index not in self._graph.inputs:
-            raise ValueError(
-                f"tensor {index} {tensor.name!r} is not an input: the inputs are "
-                f"{list(self._graph.inputs)}"
-            )
-        return tensor
-
     def _array(self, index: int) -> Array:
-        tensor = self._tensor(index)
+        tensor = tensor_at(self._graph, index)
         if tensor.is_constant:
             return tensor.array()
         if not self._is_on_host(tensor):
@@ -199,9 +168,8 @@ class StandAlone:
         elif index in self.delegation.bindings:
             result = self.delegation.read_result(index)
             if result is None:
-                self._require_unbound(tensor)
-            else:
-                self._arrays[index][...] = result
+                raise bound(tensor)
+            self._arrays[index][...] = result
         elif self._pending is not None and index in self._segment.outputs:
             for output in self._arrays.keys() & set(self._segment.outputs):
                 self._arrays[output][...] = self._pending.get_tensor(output)
@@ -215,6 +183,41 @@ class StandAlone:
 
     def _details(self, tensor: Tensor) -> dict[str, Any]:
         return describe(tensor, self._shapes[tensor.index])
+
+
+def tensor_at(graph: Graph, index: int) -> Tensor:
+    """A tensor by its index; raises TypeError or ValueError for what is none."""
+    if not hasattr(index, "__index__"):
+        raise TypeError(
+            f"expected the index of a tensor, found {index!r}: get_input_details() and "
+            "get_output_details() list them, and run() takes names"
+        )
+    if not 0 <= index < len(graph.tensors):
+        raise ValueError(
+            f"Invalid tensor index {index} exceeds max tensor index {len(graph.tensors)}"
+        )
+    return graph.tensors[index]
+
+
+def settable(delegation: Delegation, index: int) -> Tensor:
+    """A tensor that the host may set; raises ValueError for any other."""
+    graph = delegation.graph
+    tensor = tensor_at(graph, index)
+    if not (tensor.is_variable or index in (*graph.inputs, *graph.outputs)):
+        raise ValueError(
+            f"tensor {index} {tensor.name!r} is not an input: the inputs are {list(graph.inputs)}"
+        )
+    if index in delegation.bindings:
+        raise bound(tensor)
+    return tensor
+
+
+def bound(tensor: Tensor) -> ValueError:
+    """The error for the value of a bound tensor, which the host does not have."""
+    return ValueError(
+        f"tensor {tensor.index} {tensor.name!r} is bound to a buffer or texture: "
+        f"fill that, or unbind({tensor.index}) first"
+    )
 
 
 def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class Turns:
         self._invocations = [each for each in self._invocations if not each.done()]
         self._staged[number % 2] = session
         session.stage(number % 2)
-        self._invocations.append(Invocation(self._thread.gpu.gl, self._thread.run, read))
+        self._invocations.append(Invocation(self._thread, read))
         return self._invocations[-1]
 
     def has(self, number: int) -> bool:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -308,12 +309,12 @@ def test_shapes_that_a_node_on_the_cpu_refuses() -> None:
 def test_a_failure_without_a_reason(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail() -> None:
+    def fail(subgraph: int) -> None:
         raise error
 
     _, content = with_a_detour()
     with mixed(content) as (_, interpreter):
-        monkeypatch.setattr(interpreter._host._interpreter, "invoke", fail)  # type: ignore[attr-defined]
+        monkeypatch.setattr(interpreter._host, "_wrapper", SimpleNamespace(Invoke=fail))
         with pytest.raises(gd.LiteRtError, match="failed: it gives no reason; try the model in"):
             interpreter.invoke()
 
