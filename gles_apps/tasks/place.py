@@ -119,7 +119,7 @@ class Place(NotPickled):
         with self._thread.gpu.textures():
             return PixelTexture(self._thread.gpu.gl, shape)
 
-    def read(self, texture: PixelTexture) -> Array:
+    def read(self, texture: LeasedTexture) -> Array:
         """The pixels of such a texture of four channels, inside `run`."""
         assert self._thread is not None
         return read_texture(self._thread.gpu.gl, texture)
@@ -222,6 +222,27 @@ class Lease(NotPickled, Closing):
     def _end(self) -> None:
         self.is_closed = True
         self._dropped.detach()
+
+
+class LeasedTexture(NotPickled):
+    """A new texture of a task, which exists as long as this, or until the task is closed; it is
+    made inside `Place.run`.
+
+    Attributes:
+        glo: Its GL name.
+        size: Width and height.
+    """
+
+    def __init__(self, lease: Lease, shape: tuple[int, ...]) -> None:
+        texture = lease.place.new_texture(shape)
+        lease.own(texture.release)  # nor may a network, which it owns, refer to this
+        self.glo, self.size, self._lease = texture.glo, texture.size, lease
+
+    def __copy__(self) -> LeasedTexture:
+        return self
+
+    def __deepcopy__(self, memo: object) -> LeasedTexture:
+        return self
 
 
 def lease_place(options: BaseOptions) -> Lease:

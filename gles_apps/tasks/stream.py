@@ -14,6 +14,9 @@ Answer: TypeAlias = "Callable[[], Callable[[], object]]"
 """Answers an item; returns the call of the app's callback."""
 log = logging.getLogger("gles_delegate")
 
+NOT_RUNNING = "Task runner is currently not running."
+"""The error of calls of a task that is closed, or is being closed."""
+
 
 class Stream:
     """A thread that answers items. It refers to their task only while items wait.
@@ -33,10 +36,16 @@ class Stream:
             start_thread(self._thread)
 
     def send(self, answer: Answer) -> None:
-        """Let an item wait."""
+        """Let an item wait; raises ValueError once the end has begun."""
         with self._changed:
+            self.require_open()
             self._waiting.append(answer)
             self._changed.notify()
+
+    def require_open(self) -> None:
+        """Raise ValueError once the end has begun."""
+        if self._is_closing:
+            raise ValueError(NOT_RUNNING)
 
     def end(self) -> None:
         """End the thread after the waiting items, without waiting for it."""

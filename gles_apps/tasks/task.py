@@ -19,7 +19,7 @@ from gles_apps.tasks.options import (
     validate_running_mode,
 )
 from gles_apps.tasks.place import lease_place
-from gles_apps.tasks.stream import Stream
+from gles_apps.tasks.stream import NOT_RUNNING, Stream
 from gles_apps.vision.regions import Region
 from gles_delegate import DelegateError, DelegationReport, ImageTransform
 from gles_delegate.extension import Closing, Fit, Size, on_error
@@ -29,7 +29,6 @@ Self = TypeVar("Self", bound="Task[Any]")
 
 MOST_MS = 2**63 / 1000
 """The limit of timestamps: MediaPipe counts microseconds in 64 bits."""
-NOT_RUNNING = "Task runner is currently not running."
 
 
 class ImageTypeError(TypeError, AttributeError):
@@ -181,8 +180,9 @@ class Task(Closing, Generic[R]):
         self._last_timestamp = timestamp_ms
 
     def close(self) -> None:
-        """Free the networks, after the items and callbacks of a stream. A second call does nothing,
-        on any thread.
+        """Free the networks, after the items of a stream that wait and their callbacks. A stream
+        refuses items from then on. In a callback, those that wait are dropped. A second call does
+        nothing, on any thread.
 
         Raises:
             WrongThreadError, WrongContextError: See `GpuDelegate`; it stays open.
@@ -281,8 +281,7 @@ class VisionTask(Task[R]):
         self._require(VisionTaskRunningMode.LIVE_STREAM)
         self._check(image, options)
         self._advance(timestamp_ms)
-        if self._stream is None or self._is_closed:
-            raise ValueError(NOT_RUNNING)
+        assert self._stream is not None
         self._stream.send(partial(self._deliver, image, timestamp_ms, options))
 
     def _deliver(

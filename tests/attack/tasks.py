@@ -7,6 +7,7 @@ import copy
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -103,6 +104,19 @@ def attack_calls(rng: Generator, faults: list[str]) -> None:
             raise chosen.choice(RAISED)
         if choice < 0.15:
             task.close()
+        if choice > 0.7:
+            with suppress(ValueError):
+                task.segment_async(image, next(clock))
+
+    def film() -> None:
+        """A camera's thread, which ends when the task refuses a frame."""
+        while True:
+            try:
+                task.segment_async(known[0][0], next(clock))
+            except ValueError as error:
+                if "increasing" not in str(error):
+                    return
+            time.sleep(1e-3)
 
     chosen = random.Random(int(rng.integers(1 << 30)))
     options = vision.ImageSegmenterOptions(
@@ -143,11 +157,17 @@ def attack_calls(rng: Generator, faults: list[str]) -> None:
         threading.Thread(target=work, args=(random.Random(int(rng.integers(1 << 30))),))
         for _ in range(rng.integers(1, 5))
     ]
-    for thread in threads:
+    films = rng.random() < 0.5
+    camera = threading.Thread(target=film, daemon=True)
+    for thread in [*threads, *[camera] * films]:
         thread.start()
     for thread in threads:
         thread.join()
     task.close()
+    if films:
+        camera.join(30)
+        if camera.is_alive():
+            faults.append("a closed task takes frames")
     with suppress(ValueError):
         task.segment(known[0][0])
         faults.append("a closed task takes calls")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import gc
 import logging
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import moderngl
@@ -18,7 +20,7 @@ import pytest
 
 import gles_apps.tasks as mp
 import gles_delegate as gd
-from gles_apps.tasks import vision
+from gles_apps.tasks import audio, vision
 from gles_apps.tasks.components import containers
 from gles_apps.tasks.place import _places
 from tests.conftest import Require
@@ -26,6 +28,7 @@ from tests.support.example import EXAMPLES
 from tests.support.fake_networks import fake_bundle
 from tests.support.mediapipe import FOLDER, Oracle, image
 from tests.support.process import run_python
+from tests.support.sounds import RATE, SAMPLES, sound_classifier
 
 pytestmark = pytest.mark.usefixtures("gl")
 MODES = vision.RunningMode
@@ -295,6 +298,96 @@ def test_a_callback_may_close_its_task() -> None:
     segmenter.close()
 
 
+def until_refused(send: Callable[[], object]) -> str:
+    """Send until the task refuses; times that are not later are another's."""
+    while True:
+        try:
+            send()
+        except ValueError as error:
+            if "increasing" not in str(error):
+                return str(error)
+        time.sleep(1e-3)
+
+
+class Fed:
+    """A live stream of pictures or sounds, which a thread feeds, or each callback."""
+
+    def __init__(self, kind: str, by_callback: bool) -> None:
+        self.by_callback, self.answered, self.ended = by_callback, threading.Event(), list[str]()
+        self._clock = iter(range(10**9))
+        self.task: Any
+        if kind == "pictures":
+            live = options(running_mode=MODES.LIVE_STREAM, result_callback=self._answer)
+            self.task = vision.ImageSegmenter(live)
+            self.send = lambda: self.task.segment_async(image(FRAME), next(self._clock))
+        else:
+            self.task = audio.AudioClassifier(
+                audio.AudioClassifierOptions(
+                    mp.BaseOptions(model_asset_buffer=sound_classifier()),
+                    running_mode=audio.RunningMode.AUDIO_STREAM,
+                    result_callback=self._answer,
+                )
+            )
+            block = containers.AudioData.create_from_array(np.zeros(SAMPLES), RATE)
+            self.send = lambda: self.task.classify_async(block, next(self._clock))
+        self._camera = threading.Thread(target=lambda: self.ended.append(until_refused(self.send)))
+        self.send() if by_callback else self._camera.start()
+        assert self.answered.wait(60)
+
+    def _answer(self, *_: Any) -> None:
+        self.answered.set()
+        if self.by_callback:
+            try:
+                self.send()
+            except ValueError as error:
+                self.ended.append(str(error))
+
+    def require_end(self) -> None:
+        if not self.by_callback:
+            self._camera.join(60)
+        wait_until(lambda: bool(self.ended))
+        assert {*self.ended} == {"Task runner is currently not running."}
+
+
+@pytest.mark.parametrize("by_callback", [False, True], ids=["a thread", "the callback"])
+@pytest.mark.parametrize("kind", ["pictures", "sounds"])
+@pytest.mark.parametrize("closers", [1, 2])
+def test_a_stream_that_is_fed_is_closed(kind: str, by_callback: bool, closers: int) -> None:
+    fed = Fed(kind, by_callback)
+    threads = [threading.Thread(target=fed.task.close, daemon=True) for _ in range(closers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    fed.require_end()
+    fed.task.close()
+
+
+def test_the_rest_of_a_stream_of_sounds_is_classified() -> None:
+    """Filled up with silence, when the task is closed; not again by a second call."""
+    found: list[tuple[int, list[float]]] = []
+
+    def answer(result: Any, time: int) -> None:
+        scores = {c.index: c.score for c in result.classifications[0].categories}
+        found.append((time, [scores[i] for i in range(SAMPLES)]))
+
+    base = mp.BaseOptions(model_asset_buffer=sound_classifier())
+    streamed = audio.AudioClassifierOptions(
+        base, running_mode=audio.RunningMode.AUDIO_STREAM, result_callback=answer
+    )
+    sound = np.arange(1, 11, dtype=np.float32) / 16
+    with audio.AudioClassifier(streamed) as task:
+        for i in (0, 5):
+            block = containers.AudioData.create_from_array(sound[i : i + 5], RATE)
+            task.classify_async(block, 100 + i)
+    task.close()
+    padded = np.append(sound, [0, 0]).reshape(3, SAMPLES).tolist()
+    assert found == [*zip((100, 104, 108), padded, strict=True)]
+    with pytest.raises(ValueError, match="not running"):
+        task.classify_async(block, 200)
+
+
 def test_threads_share_a_task(expected: Any) -> None:
     with vision.ImageSegmenter(options()) as segmenter, ThreadPoolExecutor(4) as threads:
 
@@ -444,10 +537,22 @@ def test_a_dropped_stream_ends_after_its_frames(expected: Any) -> None:
     assert [(mask_of(result) == expected).all() for result in results] == [True]
 
 
-def test_a_texture_outlives_a_dropped_task() -> None:
-    results = [
-        vision.ImageSegmenter(options(output_texture=gd.ImageOutput())).segment(image(FRAME))
-    ]
+def itself(result: Any) -> Any:
+    return result
+
+
+@pytest.mark.parametrize(
+    "copied", [itself, copy.copy, copy.deepcopy, replace, vars], ids=lambda copied: copied.__name__
+)
+def test_a_texture_outlives_a_dropped_task(copied: Any) -> None:
+    """Whoever copies the result."""
+    textured = options(output_texture=gd.ImageOutput(), output_confidence_masks=False)
+    result = vision.ImageSegmenter(textured).segment(image(FRAME))
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        pickle.dumps(result)
+    kept = copied(result)
+    results = [kept if copied is not vars else SimpleNamespace(**kept)]
+    del result, kept
     gc.collect()
     (place,) = _places.values()
     gl = place._thread.gpu.gl  # type: ignore[union-attr]

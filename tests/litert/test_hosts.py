@@ -441,7 +441,7 @@ def it_waits_for(way: Way) -> Any:
 
 @case("Interpreter.invoke_async", "Invocation.get_tensor")
 def a_run_that_does_not_start(way: Way) -> Any:
-    """It takes no results away."""
+    """The results of the run before stay."""
     i = ready(way)
     run = i.invoke_async()
     wrong = [error(lambda: i.invoke_async("x").wait()) for _ in range(2)]

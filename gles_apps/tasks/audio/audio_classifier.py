@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -53,7 +54,7 @@ class AudioClassifier(Task[list[ClassificationResult]]):
     """Classifies windows of sound by a network of samples, such as YAMNet.
 
     Sounds of another sample rate are resampled. Windows follow each other without overlap; the
-    last one of a clip is filled up with silence.
+    last one of a clip is filled up with silence, and so is that of a stream as the task is closed.
 
     Examples:
         >>> from gles_apps.tasks.components.containers import AudioData
@@ -122,16 +123,28 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         """
         self._require(AudioTaskRunningMode.AUDIO_STREAM)
         samples = self._samples_of(audio_block)
+        stream = self._stream
+        assert stream is not None
         with self._lock:
+            stream.require_open()
             self._advance(timestamp_ms)
             if not len(self._rest):
                 self._rest_time = timestamp_ms
             self._rest = np.concatenate([self._rest, samples]) if len(self._rest) else samples
             while len(self._rest) >= self._samples:
                 window, self._rest = self._rest[: self._samples], self._rest[self._samples :]
-                assert self._stream is not None
-                self._stream.send(partial(self._deliver, window, self._rest_time))
+                stream.send(partial(self._deliver, window, self._rest_time))
                 self._rest_time += round(1000 * self._samples / self._rate)
+
+    def close(self) -> None:
+        """As for every task; first, the rest of a stream is classified, filled up with silence."""
+        if self._stream is not None:
+            with self._lock, suppress(ValueError):  # it has ended before
+                rest, self._rest = self._rest, self._rest[:0]
+                if len(rest):
+                    self._stream.send(partial(self._deliver, rest, self._rest_time))
+                self._stream.end()
+        super().close()
 
     def create_audio_record(
         self, num_channels: int, sample_rate: int, required_input_buffer_size: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gles_apps.tasks.components.containers import Drawn, Row
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.place import LeasedTexture
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.methods import Segments
 from gles_apps.vision.classes import class_name, require_labels
@@ -20,7 +21,7 @@ from gles_apps.vision.detection import sigmoid
 from gles_apps.vision.drawing import Drawing, palette
 from gles_apps.vision.regions import Region
 from gles_delegate import ImageOutput, ModelError
-from gles_delegate.extension import Array, FlatTable, PixelTexture, Size, on_error, resized
+from gles_delegate.extension import Array, FlatTable, Size, on_error, resized
 
 ACTIVATIONS = ("none", "sigmoid", "softmax")
 """By their number in image_segmenter_metadata_schema.fbs."""
@@ -51,7 +52,7 @@ class ImageSegmenterResult(Drawn):
 
     confidence_masks: list[Image] | None = None
     category_mask: Image | None = None
-    texture: Any = field(default=None, repr=False)
+    texture: LeasedTexture | None = field(default=None, repr=False)
     shares: dict[int, float] | None = None
     labels: Sequence[str] = field(default=(), repr=False)
 
@@ -140,7 +141,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
 
     def __init__(self, options: ImageSegmenterOptions) -> None:
         super().__init__(options)
-        self._texture: PixelTexture | None = None
+        self._texture: LeasedTexture | None = None
         with on_error(self.close):
             self._wants_masks = options.output_confidence_masks or options.output_category_mask
             if not (self._wants_masks or options.output_texture is not None):
@@ -180,9 +181,8 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         if output == "classes":
             output = self._class_output(shape)
         require_colors(shape[-1], output)
-        self._texture = self._place.new_texture((*shape[1:3], 4))
-        self._lease.own(self._texture.release)
-        self.network.write_to(len(self.network.outputs) - 1, self._texture, output)
+        self._texture = LeasedTexture(self._lease, (*shape[1:3], 4))
+        self.network.write_to(len(self.network.outputs) - 1, self._texture.glo, output)
 
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
@@ -200,10 +200,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             classes = self._categories(scores[0], image.size)
             category = Image(ImageFormat.GRAY8, classes)
         shares = self._shares_of_texture() if self._classes else None
-        result = ImageSegmenterResult(confidence, category, self._texture, shares, self.labels)
-        if self._texture is not None:
-            vars(result)["_lease"] = self._lease  # which frees the texture
-        return result
+        return ImageSegmenterResult(confidence, category, self._texture, shares, self.labels)
 
     def _categories(self, scores: Array, size: Size) -> Array:
         """The category mask, uint8 [height, width]."""

@@ -1,0 +1,27 @@
+"""A network of sounds whose scores are the samples."""
+
+from __future__ import annotations
+
+import flatbuffers
+import numpy as np
+
+from tests.support.described_detectors import Ref, table, vector
+from tests.support.schema import pack_model
+from tests.support.tflite_builder import ModelBuilder
+
+RATE, SAMPLES = 1000, 4
+
+
+def sound_classifier() -> bytes:
+    """Windows of 4 samples at 1000 Hz to four scores."""
+    b = flatbuffers.Builder()
+    content = table(b, np.uint8(4), Ref(table(b, RATE, 1)))  # AudioProperties
+    inputs = vector(b, [table(b, None, None, None, Ref(content))])
+    graph = table(b, None, None, Ref(inputs), Ref(vector(b, [table(b)])))
+    b.Finish(table(b, None, None, None, Ref(vector(b, [graph]))), b"M001")
+    builder = ModelBuilder()
+    y = builder.op("RELU", [builder.input((1, SAMPLES))], [(1, SAMPLES)])
+    model = dict(builder.model([y]))
+    model["buffers"] = [*model["buffers"], {"data": bytes(b.Output())}]
+    model["metadata"] = [{"name": "TFLITE_METADATA", "buffer": len(model["buffers"]) - 1}]
+    return pack_model(model)
