@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 
@@ -105,6 +105,8 @@ class Image:
         (640, 480, (480, 640, 3))
     """
 
+    _row_alignment = 16
+
     def __init__(self, image_format: ImageFormat, data: Any) -> None:
         array = np.asarray(data)
         if array.ndim not in (2, 3):
@@ -148,14 +150,18 @@ class Image:
         16-bit pictures keep the upper 8 bits.
 
         Raises:
+            FileNotFoundError: There is no such file.
             RuntimeError: The file cannot be read, is damaged, or has numbers of an unknown range.
             TypeError: `file_name` is not a path.
         """
         path = os.fspath(file_name)
         try:
-            return cls(ImageFormat.SRGB, np.asarray(converted_picture(load_picture(path), "RGB")))
+            pixels = np.asarray(converted_picture(load_picture(path), "RGB"))
+            return unaligned(cls(ImageFormat.SRGB, pixels))
         except (OSError, ValueError) as error:
-            raise RuntimeError(f"Image decoding failed: {sentence_of(error)}") from error
+            is_missing = isinstance(error, FileNotFoundError)
+            kind = FileNotFoundError if is_missing else RuntimeError
+            raise kind(f"Image decoding failed: {sentence_of(error)}") from error
 
     @classmethod
     def create_from_texture(
@@ -239,7 +245,7 @@ class Image:
         return not self.planes.arrays
 
     def is_contiguous(self) -> bool:
-        """Whether rows follow each other without gaps in MediaPipe: it aligns them to 4 bytes."""
+        """Whether rows follow each other without gaps in MediaPipe; see `step`."""
         return len(self.planes.arrays) != 1 or self.step == self._row_bytes
 
     def is_empty(self) -> bool:
@@ -252,8 +258,8 @@ class Image:
 
     @property
     def step(self) -> int:
-        """Bytes from one row to the next in MediaPipe, a multiple of 4; see `is_contiguous`."""
-        return -(-self._row_bytes // 4) * 4
+        """Bytes from one row to the next in MediaPipe: a multiple of 16 in pictures of arrays."""
+        return -(-self._row_bytes // self._row_alignment) * self._row_alignment
 
     @property
     def _row_bytes(self) -> int:
@@ -302,6 +308,15 @@ class Image:
     @property
     def image_format(self) -> ImageFormat:
         return self._format
+
+
+ImageT = TypeVar("ImageT", bound=Image)
+
+
+def unaligned(image: ImageT) -> ImageT:
+    """A new picture from a file, or in a result: without gaps between rows; see `Image.step`."""
+    image._row_alignment = 1
+    return image
 
 
 __all__ = ["Image", "ImageFormat"]

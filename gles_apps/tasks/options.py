@@ -6,10 +6,14 @@ import enum
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial, wraps
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar
 
 from gles_apps.tasks.components.containers import RectF
 from gles_delegate import GpuDelegateOptions
+
+T = TypeVar("T")
 
 
 class Delegate(enum.IntEnum):
@@ -65,6 +69,34 @@ class BaseOptions:
     progress: Callable[[str, int, int], None] | None = None
 
     Delegate: ClassVar[type[Delegate]] = Delegate
+
+
+def also_named(**older: str) -> Callable[[type[T]], type[T]]:
+    """Let a dataclass of options take and show fields by older names, by keyword.
+
+    None stands for the default, and both names for one field raise ValueError, as in MediaPipe.
+    """
+
+    def decorate(options: type[T]) -> type[T]:
+        create: Any = options.__init__
+
+        @wraps(create)
+        def init(self: T, *arguments: Any, **named: Any) -> None:
+            known = {*older, *older.values()}
+            given = {k: v for k, v in named.items() if v is not None or k not in known}
+            for old in older.keys() & given.keys():
+                if older[old] in given:
+                    raise ValueError(f"Specify either `{older[old]}` or `{old}`, not both.")
+                given[older[old]] = given.pop(old)
+            create(self, *arguments, **given)
+
+        options.__init__ = init  # type: ignore[method-assign, assignment]
+        for old, new in older.items():
+            put = partial(lambda new, self, value: setattr(self, new, value), new)
+            setattr(options, old, property(attrgetter(new), put))
+        return options
+
+    return decorate
 
 
 class VisionTaskRunningMode(enum.Enum):

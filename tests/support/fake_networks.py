@@ -124,9 +124,14 @@ def labelled(b: ModelBuilder, scores: int, labels: Sequence[str]) -> bytes:
 
 def last_channel(channels: int = 4) -> bytes:
     """An interactive segmenter [1, *MARKED, channels] whose mask is the mark of its point."""
+    return a_channel(channels - 1, channels)
+
+
+def a_channel(number: int, channels: int = 4) -> bytes:
+    """A segmenter [1, *MARKED, channels] whose mask is one of them."""
     b = ModelBuilder()
     x = b.input((1, *MARKED, channels))
-    begin, size = np.int32([0, 0, 0, channels - 1]), np.int32([1, *MARKED, 1])
+    begin, size = np.int32([0, 0, 0, number]), np.int32([1, *MARKED, 1])
     y = b.op("SLICE", [x, b.constant(begin), b.constant(size)], [(1, *MARKED, 1)])
     return labelled(b, y, ["object"])
 

@@ -16,6 +16,7 @@ from gles_apps.tasks import vision
 from gles_apps.tasks.audio.audio_classifier import resampled
 from gles_apps.tasks.classes import Choice, calibrated
 from gles_apps.tasks.components import containers, processors
+from gles_apps.tasks.image import CHANNELS
 from gles_apps.tasks.task import seen_region
 from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_detection, draw_landmarks
 from gles_apps.tasks.vision.face_landmarker import BLENDSHAPE_NAMES
@@ -179,16 +180,42 @@ def test_equal_boxes_are_one_detection() -> None:
     assert names == [["a", "c"], ["b"]]
 
 
+@pytest.mark.parametrize(
+    ("kind", "width", "step", "is_contiguous"),
+    [
+        *((mp.ImageFormat.GRAY8, 15, 16, False), (mp.ImageFormat.GRAY8, 16, 16, True)),
+        *((mp.ImageFormat.SRGB, 5, 16, False), (mp.ImageFormat.SRGB, 16, 48, True)),
+        *((mp.ImageFormat.SRGB, 100, 304, False), (mp.ImageFormat.SRGBA, 1, 16, False)),
+        *((mp.ImageFormat.SRGBA, 100, 400, True), (mp.ImageFormat.GRAY16, 100, 208, False)),
+        *((mp.ImageFormat.SRGB48, 5, 32, False), (mp.ImageFormat.SRGBA64, 15, 128, False)),
+        *((mp.ImageFormat.VEC32F1, 17, 80, False), (mp.ImageFormat.VEC32F2, 3, 32, False)),
+        *((mp.ImageFormat.VEC32F4, 1, 16, True), (mp.ImageFormat.VEC32F4, 17, 272, True)),
+    ],
+)
+def test_rows_of_pictures(kind: mp.ImageFormat, width: int, step: int, is_contiguous: bool) -> None:
+    """As MediaPipe 1.2.3 aligns the rows of arrays."""
+    (dtype,) = (dtype for dtype, formats in CHANNELS.items() if kind in formats)
+    picture = mp.Image(kind, np.zeros((3, width, CHANNELS[dtype][kind]), dtype))
+    assert (picture.step, picture.is_contiguous()) == (step, is_contiguous)
+    assert all(picture.is_aligned(boundary) for boundary in (1, 2, 4, 8, 16))
+
+
+def test_rows_of_files_follow_each_other(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image").new("RGB", (17, 5)).save(tmp_path / "x.png")
+    picture = mp.Image.create_from_file(str(tmp_path / "x.png"))
+    assert (picture.step, picture.is_contiguous(), picture.is_aligned(2)) == (51, True, False)
+    with pytest.raises(FileNotFoundError, match=r"no\.png"):
+        mp.Image.create_from_file(tmp_path / "no.png")
+    (tmp_path / "bad.png").write_bytes(b"no picture")
+    with pytest.raises(RuntimeError, match="Image decoding failed"):
+        mp.Image.create_from_file(tmp_path / "bad.png")
+
+
 def test_pictures_know_their_format() -> None:
     pixels = RNG.integers(0, 256, (5, 7, 4), np.uint8)
     picture = mp.Image(mp.ImageFormat.SRGBA, pixels)
-    assert (picture.width, picture.height, picture.channels, picture.step) == (7, 5, 4, 28)
-    assert (picture.is_contiguous(), picture.is_empty(), picture.uses_gpu()) == (True, False, False)
-    odd = mp.Image(mp.ImageFormat.SRGB, pixels[..., :3])  # rows of 21 bytes, which MediaPipe pads
-    assert (odd.is_contiguous(), odd.step, odd.is_aligned(8)) == (False, 24, True)
-    assert odd.numpy_view().shape == (5, 7, 3)
-    assert picture.is_aligned(4)
-    assert not picture.is_aligned(16)
+    assert (picture.width, picture.height, picture.channels) == (7, 5, 4)
+    assert (picture.is_empty(), picture.uses_gpu()) == (False, False)
     assert picture[2, 3, 1] == pixels[2, 3, 1]
     pixels[:] = 0
     assert picture.numpy_view().any()
@@ -201,9 +228,6 @@ def test_pictures_know_their_format() -> None:
     ):
         with pytest.raises(ValueError, match=text):
             mp.Image(mp.ImageFormat.SRGB, data)
-    pytest.importorskip("PIL")
-    with pytest.raises(RuntimeError, match="Image decoding failed"):
-        mp.Image.create_from_file("/nowhere.png")
 
 
 @pytest.mark.parametrize(

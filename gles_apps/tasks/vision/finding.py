@@ -140,9 +140,11 @@ class Follower(VisionTask[R]):
     """Filters the points in the stream of a single object."""
 
     def _find_with(
-        self, name: str, presets: Sequence[Detector], threshold: float, overlap: float = 0.3
+        self, name: str, presets: Sequence[Detector], threshold: float, overlap: float = 0.5
     ) -> Finder:
-        """A detector of the bundle; see `Finder`."""
+        """A detector of the bundle; see `Finder`. MediaPipe's graphs of faces and poses leave the
+        overlap at the default of face_detector_graph_options.proto and pose_detector's.
+        """
         return Finder(self._network(name), presets, threshold, overlap)
 
     def _follow(self, finder: Finder, reader: Reader, limits: Tracker) -> None:

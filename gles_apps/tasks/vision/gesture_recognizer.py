@@ -13,7 +13,7 @@ from gles_apps.tasks.components.containers import Category, Drawn, Landmark, Nor
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode, also_named
 from gles_apps.tasks.vision.hand_landmarker import (
     HandFollower,
     HandLandmarkerResult,
@@ -70,6 +70,10 @@ class GestureRecognizerResult(Drawn):
         return HandLandmarkerResult(self.handedness, self.hand_landmarks, self.hand_world_landmarks)
 
 
+@also_named(
+    canned_gesture_classifier_options="canned_gestures_classifier_options",
+    custom_gesture_classifier_options="custom_gestures_classifier_options",
+)
 @dataclass
 class GestureRecognizerOptions:
     """Options of `GestureRecognizer`.
@@ -82,8 +86,8 @@ class GestureRecognizerOptions:
         min_hand_presence_confidence: A hand is lost if its presence is not higher.
         min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
             (intersection over union) is that hand.
-        canned_gesture_classifier_options: Which of MediaPipe's gestures count.
-        custom_gesture_classifier_options: Which of the bundle's own gestures count, if it has any.
+        canned_gestures_classifier_options: Which of MediaPipe's gestures count.
+        custom_gestures_classifier_options: Which of the bundle's own gestures count, if it has any.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
@@ -93,8 +97,8 @@ class GestureRecognizerOptions:
     min_hand_detection_confidence: float = 0.5
     min_hand_presence_confidence: float = 0.5
     min_tracking_confidence: float = 0.5
-    canned_gesture_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
-    custom_gesture_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
+    canned_gestures_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
+    custom_gestures_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
     result_callback: Callable[[GestureRecognizerResult, Image, int], None] | None = None
 
 
@@ -122,10 +126,10 @@ class GestureRecognizer(HandFollower[GestureRecognizerResult], Recognizes[Gestur
             self._embedder = self._network(EMBEDDER)
             _require_inputs(self._embedder, 63, 1, 63)
             length = int(np.prod(self._embedder.shapes[0]))
-            canned = self._classifier(CANNED, options.canned_gesture_classifier_options)
+            canned = self._classifier(CANNED, options.canned_gestures_classifier_options)
             self._classifiers = [canned]
             if self.assets.has(CUSTOM):
-                chosen = options.custom_gesture_classifier_options
+                chosen = options.custom_gestures_classifier_options
                 self._classifiers.insert(0, self._classifier(CUSTOM, chosen))
             for network, _ in self._classifiers:
                 _require_inputs(network, length)

@@ -15,8 +15,8 @@ from gles_apps.tasks.components.containers import (
     Row,
     points_row,
 )
-from gles_apps.tasks.image import Image, ImageFormat
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.image import Image, ImageFormat, unaligned
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode, also_named
 from gles_apps.tasks.vision.drawing_utils import draw_points, positions
 from gles_apps.tasks.vision.face_landmarker import FACE_DETECTORS, Expressions, face_reader
 from gles_apps.tasks.vision.finding import Landmarker, Reader, in_meters, normalized, reader_of
@@ -86,6 +86,11 @@ class HolisticLandmarkerResult(Drawn):
         ]
 
 
+@also_named(
+    min_face_landmarks_confidence="min_face_presence_confidence",
+    min_pose_landmarks_confidence="min_pose_presence_confidence",
+    output_segmentation_mask="output_pose_segmentation_masks",
+)
 @dataclass
 class HolisticLandmarkerOptions:
     """Options of `HolisticLandmarker`.
@@ -95,13 +100,13 @@ class HolisticLandmarkerOptions:
         running_mode: Single pictures, a video or a live stream.
         min_face_detection_confidence: Minimum score of a face's detection.
         min_face_suppression_threshold: Maximum overlap of detections of different faces.
-        min_face_landmarks_confidence: A face is lost if its presence is not higher.
+        min_face_presence_confidence: A face is lost if its presence is not higher.
         min_pose_detection_confidence: Minimum score of a body's detection.
         min_pose_suppression_threshold: Maximum overlap of detections of different bodies.
-        min_pose_landmarks_confidence: A body is lost if its presence is not higher.
+        min_pose_presence_confidence: A body is lost if its presence is not higher.
         min_hand_landmarks_confidence: A hand is lost if its presence is not higher.
         output_face_blendshapes: Whether to return expressions.
-        output_segmentation_mask: Whether to return a mask.
+        output_pose_segmentation_masks: Whether to return a mask.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         rigid_smoothing: Smooth all points of the body alike; see `OneEuro.rigid`. Not MediaPipe's.
     """
@@ -109,14 +114,14 @@ class HolisticLandmarkerOptions:
     base_options: BaseOptions
     running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     min_face_detection_confidence: float = 0.5
-    min_face_suppression_threshold: float = 0.5
-    min_face_landmarks_confidence: float = 0.5
+    min_face_suppression_threshold: float = 0.3
+    min_face_presence_confidence: float = 0.5
     min_pose_detection_confidence: float = 0.5
-    min_pose_suppression_threshold: float = 0.5
-    min_pose_landmarks_confidence: float = 0.5
+    min_pose_suppression_threshold: float = 0.3
+    min_pose_presence_confidence: float = 0.5
     min_hand_landmarks_confidence: float = 0.5
     output_face_blendshapes: bool = False
-    output_segmentation_mask: bool = False
+    output_pose_segmentation_masks: bool = False
     result_callback: Callable[[HolisticLandmarkerResult, Image, int], None] | None = None
     rigid_smoothing: bool = False
 
@@ -151,7 +156,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
                 options.min_pose_detection_confidence,
                 options.min_pose_suppression_threshold,
             )
-            limits = Tracker(POSE, presence=options.min_pose_landmarks_confidence)
+            limits = Tracker(POSE, presence=options.min_pose_presence_confidence)
             body = body_reader(self._network("pose_landmarks_detector.tflite"))
             self._follow(bodies, body, limits)
             self._faces = self._find_with(
@@ -191,7 +196,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
             right_hand_landmarks=_shares(right, image),
             right_hand_world_landmarks=_meters(right),
             face_blendshapes=self._expressions(face) if face and self._expressions else None,
-            segmentation_mask=None if mask is None else Image(ImageFormat.VEC32F1, mask),
+            segmentation_mask=None if mask is None else unaligned(Image(ImageFormat.VEC32F1, mask)),
         )
 
     def _face_of(self, image: Image, body: Landmarks) -> Landmarks | None:
@@ -205,7 +210,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         height, width = image.size
         points = np.array(detections[0].key_points) * (width, height)
         found = holistic.DETECTED_FACE_REGION.of_landmarks(points)
-        confidence = self.options.min_face_landmarks_confidence
+        confidence = self.options.min_face_presence_confidence
         return self._part(
             image, "face", self._face, found, holistic.FACE_REGION, holistic.FACE_LIMITS, confidence
         )
@@ -229,7 +234,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
 
     def _mask_of(self, image: Image, body: Landmarks, transform: ImageTransform) -> Array | None:
         """The mask of a body, if it is wanted."""
-        if not self.options.output_segmentation_mask:
+        if not self.options.output_pose_segmentation_masks:
             return None
         mask = body_mask(body, transform, image)
         if mask is None or self._previous_mask is None:

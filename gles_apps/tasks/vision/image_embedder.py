@@ -82,7 +82,7 @@ class ImageEmbedder(Embeds[EmbeddingResult]):
                 Embedding(self._vector(output), i, name)
                 for i, (output, name) in enumerate(zip(outputs, names, strict=True))
             ],
-            timestamp_ms,
+            timestamp_ms or 0,
         )
 
     def _vector(self, output: Array) -> Array:

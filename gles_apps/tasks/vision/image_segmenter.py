@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_apps.tasks.classes import softmax
 from gles_apps.tasks.components.containers import Drawn, Row
-from gles_apps.tasks.image import Image, ImageFormat
+from gles_apps.tasks.image import Image, ImageFormat, unaligned
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.place import LeasedTexture
@@ -115,6 +115,7 @@ class ImageSegmenterOptions:
     Attributes:
         base_options: The model.
         running_mode: Single pictures, a video or a live stream.
+        display_names_locale: See `components.processors.ClassifierOptions`.
         output_confidence_masks: Whether to return a mask for each class.
         output_category_mask: Whether to return the best class of each pixel.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
@@ -126,6 +127,7 @@ class ImageSegmenterOptions:
 
     base_options: BaseOptions
     running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+    display_names_locale: str = "en"
     output_confidence_masks: bool = True
     output_category_mask: bool = False
     result_callback: Callable[[ImageSegmenterResult, Image, int], None] | None = None
@@ -187,6 +189,9 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
     def _process(
         self, image: Image, region: Region, timestamp_ms: int | None
     ) -> ImageSegmenterResult:
+        if not self._opencv:  # MediaPipe's graph of four channels does not turn pictures
+            width, height = (region.width, region.height)[:: -1 if region.rotation % 180 else 1]
+            region = Region(region.center, width, height)
         transform = self._sampling(region, self._like, "stretch")
         if not self._opencv:
             transform = replace(transform, opencv=False, antialias=True)
@@ -195,10 +200,10 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         if self.options.output_confidence_masks and not self._are_numbers:
             active = activated(scores[0], self._activation)
             planes = np.moveaxis(resized(active, image.size), 2, 0)
-            confidence = [Image(ImageFormat.VEC32F1, plane) for plane in planes]
+            confidence = [unaligned(Image(ImageFormat.VEC32F1, plane)) for plane in planes]
         if self.options.output_category_mask:
             classes = self._categories(scores[0], image.size)
-            category = Image(ImageFormat.GRAY8, classes)
+            category = unaligned(Image(ImageFormat.GRAY8, classes))
         shares = self._shares_of_texture() if self._classes else None
         return ImageSegmenterResult(confidence, category, self._texture, shares, self.labels)
 

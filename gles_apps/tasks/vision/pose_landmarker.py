@@ -13,7 +13,7 @@ from gles_apps.tasks.components.containers import (
     Row,
     points_row,
 )
-from gles_apps.tasks.image import Image, ImageFormat
+from gles_apps.tasks.image import Image, ImageFormat, unaligned
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.connections import PoseLandmarksConnections as PoseLandmarksConnections
@@ -80,7 +80,7 @@ class PoseLandmarkerResult(Drawn):
         pose_landmarks: 33 points of each body, with visibility and presence; see `PoseLandmark`.
         pose_world_landmarks: The same in meters, from the middle of the hips.
         segmentation_masks: Float32 of the picture's size for each body, 0 to 1, if they are
-            wanted.
+            wanted and there is one.
     """
 
     pose_landmarks: list[list[NormalizedLandmark]]
@@ -158,11 +158,12 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
         masks: list[Image] | None = None
         if self.options.output_segmentation_masks:
             made = (body_mask(body, transform, image) for body, transform in seen)
-            masks = [Image(ImageFormat.VEC32F1, mask) for mask in made if mask is not None]
+            given = [Image(ImageFormat.VEC32F1, mask) for mask in made if mask is not None]
+            masks = [*map(unaligned, given)]
         return PoseLandmarkerResult(
             [normalized(body, image) for body, _ in seen],
             [in_meters(body) for body, _ in seen],
-            masks,
+            masks or None,
         )
 
 
