@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -157,7 +157,9 @@ class Image:
         path = os.fspath(file_name)
         try:
             pixels = np.asarray(converted_picture(load_picture(path), "RGB"))
-            return unaligned(cls(ImageFormat.SRGB, pixels))
+            image = cls(ImageFormat.SRGB, pixels)
+            image._row_alignment = 1
+            return image
         except (OSError, ValueError) as error:
             is_missing = isinstance(error, FileNotFoundError)
             kind = FileNotFoundError if is_missing else RuntimeError
@@ -310,13 +312,10 @@ class Image:
         return self._format
 
 
-ImageT = TypeVar("ImageT", bound=Image)
+class ResultImage(Image):
+    """A picture in a result, which MediaPipe stores without gaps between rows."""
 
-
-def unaligned(image: ImageT) -> ImageT:
-    """A new picture from a file, or in a result: without gaps between rows; see `Image.step`."""
-    image._row_alignment = 1
-    return image
+    _row_alignment = 1
 
 
 __all__ = ["Image", "ImageFormat"]

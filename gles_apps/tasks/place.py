@@ -238,12 +238,6 @@ class LeasedTexture(NotPickled):
         lease.own(texture.release)  # nor may a network, which it owns, refer to this
         self.glo, self.size, self._lease = texture.glo, texture.size, lease
 
-    def __copy__(self) -> LeasedTexture:
-        return self
-
-    def __deepcopy__(self, memo: object) -> LeasedTexture:
-        return self
-
 
 def lease_place(options: BaseOptions) -> Lease:
     """The use of a place for a task.

@@ -35,17 +35,13 @@ class Stream:
         with on_error(self.end):
             start_thread(self._thread)
 
-    def send(self, answer: Answer) -> None:
-        """Let an item wait; raises ValueError once the end has begun."""
+    def send(self, *answers: Answer) -> None:
+        """Let items wait; raises ValueError once the end has begun."""
         with self._changed:
-            self.require_open()
-            self._waiting.append(answer)
+            if self._is_closing:
+                raise ValueError(NOT_RUNNING)
+            self._waiting.extend(answers)
             self._changed.notify()
-
-    def require_open(self) -> None:
-        """Raise ValueError once the end has begun."""
-        if self._is_closing:
-            raise ValueError(NOT_RUNNING)
 
     def end(self) -> None:
         """End the thread after the waiting items, without waiting for it."""

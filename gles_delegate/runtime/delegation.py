@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -19,7 +20,7 @@ from gles_delegate.planning.partition import Partition
 from gles_delegate.planning.rows import rows_are_independent
 from gles_delegate.report import DelegationReport, DispatchTime, count, list_nodes
 from gles_delegate.runtime.binding import Binding, TextureBinding
-from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
+from gles_delegate.runtime.invocation import Invocation, QueuedInvocation, not_kept
 from gles_delegate.runtime.naming import name_dispatch
 from gles_delegate.runtime.segment import Segment, SegmentContext
 from gles_delegate.shaders.dispatch import Shape
@@ -49,6 +50,7 @@ class Delegation:
         self._deciding = context.lowerings.deciding
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
+        self._latest: deque[dict[int, Array]] = deque(maxlen=2)  # outputs of finished runs
 
     @property
     def report(self) -> DelegationReport:
@@ -61,11 +63,6 @@ class Delegation:
             each["shape"] = np.array(
                 self._context.lowerings.default.shapes[each["index"]], np.int32
             )
-
-    @property
-    def results(self) -> tuple[int, ...]:
-        """The outputs, and the results of all nodes that it keeps."""
-        return self._context.lowerings.graph.outputs
 
     @property
     def delegated(self) -> list[int]:
@@ -156,11 +153,6 @@ class Delegation:
     def prepared(self) -> list[Segment]:
         return [segment for segment in self._segments if segment.is_prepared]
 
-    @property
-    def inner_shapes(self) -> dict[int, Shape]:
-        """The present shapes of the tensors that segments compute, by index."""
-        return {i: s.shape_of(i) for s in self.prepared for i in s.computed}
-
     def times(self) -> Iterator[DispatchTime]:
         """Run every segment once more, each dispatch separately; all must be prepared."""
         ops = {node.index: node.op for node in self.graph.nodes}
@@ -190,11 +182,20 @@ class Delegation:
         return None
 
     def finished(self, read: Callable[[int], Array]) -> Invocation:
-        """The invocation that has just finished; `read` reads its outputs."""
+        """The invocation that has just finished; `read` reads its outputs, before the next run."""
+        outputs = self._context.lowerings.graph.outputs
+        results = {i: read(i) for i in outputs if i not in self.bindings}
+        self._latest.append(results)
         self._finished = [i for i in self._finished if not i.done()]
 
+        def get(index: int) -> Array:
+            self.thread.require()
+            if index not in results or not any(each is results for each in self._latest):
+                raise not_kept(index, results)
+            return np.array(results[index])
+
         def finish() -> Invocation:
-            self._finished.append(Invocation(self.thread, read))
+            self._finished.append(Invocation(self.thread, get))
             return self._finished[-1]
 
         thread = self.thread

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import signature
@@ -25,7 +24,7 @@ from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
-from gles_delegate.runtime.invocation import Invocation, not_kept
+from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.standalone import bound, describe, settable
 
 _FAILURES = (RuntimeError, IndexError)  # Python's types of LiteRT's errors and of C++ exceptions
@@ -132,7 +131,6 @@ class LiteRtHost:
         self._interpreter = litert.interpreter
         self._wrapper = litert.interpreter._interpreter  # takes a subgraph in more calls
         self._subgraph = delegation.graph.index
-        self._results: deque[dict[int, Array]] = deque(maxlen=2)  # of the last runs
 
     def allocate_tensors(self) -> None:
         self._litert.run(self._wrapper.AllocateTensors, self._subgraph or -1)
@@ -146,18 +144,7 @@ class LiteRtHost:
             thread, fence = self.delegation.thread, wait_for
             thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
         self.invoke()
-        delegation = self.delegation
-        unbound = [i for i in delegation.results if i not in delegation.bindings]
-        results: dict[int, Array] = {i: self.get_tensor(i) for i in unbound}
-        self._results.append(results)
-
-        def read(index: int) -> Array:
-            delegation.thread.require()
-            if index not in results or not any(each is results for each in self._results):
-                raise not_kept(index, results)
-            return np.array(results[index])
-
-        return delegation.finished(read)
+        return self.delegation.finished(self.get_tensor)
 
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
@@ -193,8 +180,8 @@ class LiteRtHost:
 
     def get_tensor_details(self) -> list[dict[str, Any]]:
         details = self._litert.call(self._interpreter.get_tensor_details, self._subgraph)
-        shapes, tensors = self.delegation.inner_shapes, self.delegation.graph.tensors
-        inner = {i: describe(tensors[i], shape) for i, shape in shapes.items()}
+        tensors, segments = self.delegation.graph.tensors, self.delegation.prepared
+        inner = {i: describe(tensors[i], s.shape_of(i)) for s in segments for i in s.computed}
         return [inner.get(each["index"], each) for each in details]
 
     def reset_all_variables(self) -> None:

@@ -358,8 +358,8 @@ class Segment:
         return self._require_lowered().shapes[index]
 
     def _empty(self, index: int) -> Array:
-        lowered = self._require_lowered()
-        return np.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
+        graph = self._require_lowered().graph
+        return np.empty(self.shape_of(index), graph.tensors[index].dtype)
 
     def _require_lowered(self) -> Lowered:
         if self._lowered is None:

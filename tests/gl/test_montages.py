@@ -127,7 +127,7 @@ DEFAULTS = {
     "FaceLandmarker._reader.kind.detected.scale": 1.5,
     "PoseLandmarker._reader.kind.detected.scale": 1.25,
 }
-"""What a task reads with default options."""
+"""Numbers of tasks with default options."""
 
 
 def test_the_defaults_of_the_graphs() -> None:

@@ -1,7 +1,7 @@
 """Pictures of two to four faces, hands or bodies, and what MediaPipe 1.2.3 finds in them.
 
-`python -m tests.support.montages PICTURES MEDIAPIPE` records with an installed mediapipe, where the
-folders are those of GLES_DELEGATE_PICTURES and GLES_DELEGATE_MEDIAPIPE; see CONTRIBUTING.md.
+`python -m tests.support.montages PICTURES MEDIAPIPE` records with an installed mediapipe, with the
+folders of GLES_DELEGATE_PICTURES and GLES_DELEGATE_MEDIAPIPE; see CONTRIBUTING.md.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import AudioData, ClassificationResult
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.stream import Answer
 from gles_apps.tasks.task import Task
 from gles_delegate import ModelError
 from gles_delegate.extension import Array, on_error
@@ -123,18 +124,18 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         """
         self._require(AudioTaskRunningMode.AUDIO_STREAM)
         samples = self._samples_of(audio_block)
-        stream = self._stream
-        assert stream is not None
         with self._lock:
-            stream.require_open()
             self._advance(timestamp_ms)
             if not len(self._rest):
                 self._rest_time = timestamp_ms
             self._rest = np.concatenate([self._rest, samples]) if len(self._rest) else samples
+            windows = list[Answer]()
             while len(self._rest) >= self._samples:
                 window, self._rest = self._rest[: self._samples], self._rest[self._samples :]
-                stream.send(partial(self._deliver, window, self._rest_time))
+                windows.append(partial(self._deliver, window, self._rest_time))
                 self._rest_time += round(1000 * self._samples / self._rate)
+            assert self._stream is not None
+            self._stream.send(*windows)
 
     def close(self) -> None:
         """As for every task; first, the rest of a stream is classified, filled up with silence."""

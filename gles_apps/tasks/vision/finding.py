@@ -142,9 +142,7 @@ class Follower(VisionTask[R]):
     def _find_with(
         self, name: str, presets: Sequence[Detector], threshold: float, overlap: float = 0.5
     ) -> Finder:
-        """A detector of the bundle; see `Finder`. MediaPipe's graphs of faces and poses leave the
-        overlap at the default of face_detector_graph_options.proto and pose_detector's.
-        """
+        """A detector of the bundle; see `Finder`. The overlap is the graphs' of faces and poses."""
         return Finder(self._network(name), presets, threshold, overlap)
 
     def _follow(self, finder: Finder, reader: Reader, limits: Tracker) -> None:

@@ -15,7 +15,7 @@ from gles_apps.tasks.components.containers import (
     Row,
     points_row,
 )
-from gles_apps.tasks.image import Image, ImageFormat, unaligned
+from gles_apps.tasks.image import Image, ImageFormat, ResultImage
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode, also_named
 from gles_apps.tasks.vision.drawing_utils import draw_points, positions
 from gles_apps.tasks.vision.face_landmarker import FACE_DETECTORS, Expressions, face_reader
@@ -196,7 +196,7 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
             right_hand_landmarks=_shares(right, image),
             right_hand_world_landmarks=_meters(right),
             face_blendshapes=self._expressions(face) if face and self._expressions else None,
-            segmentation_mask=None if mask is None else unaligned(Image(ImageFormat.VEC32F1, mask)),
+            segmentation_mask=None if mask is None else ResultImage(ImageFormat.VEC32F1, mask),
         )
 
     def _face_of(self, image: Image, body: Landmarks) -> Landmarks | None:

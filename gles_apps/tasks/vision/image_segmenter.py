@@ -10,7 +10,7 @@ import numpy as np
 
 from gles_apps.tasks.classes import softmax
 from gles_apps.tasks.components.containers import Drawn, Row
-from gles_apps.tasks.image import Image, ImageFormat, unaligned
+from gles_apps.tasks.image import Image, ImageFormat, ResultImage
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.place import LeasedTexture
@@ -196,14 +196,15 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         if not self._opencv:
             transform = replace(transform, opencv=False, antialias=True)
         *_, scores = self.network(image, transform, self._wants_masks)
-        confidence = category = None
+        confidence: list[Image] | None = None
+        category = None
         if self.options.output_confidence_masks and not self._are_numbers:
             active = activated(scores[0], self._activation)
             planes = np.moveaxis(resized(active, image.size), 2, 0)
-            confidence = [unaligned(Image(ImageFormat.VEC32F1, plane)) for plane in planes]
+            confidence = [ResultImage(ImageFormat.VEC32F1, plane) for plane in planes]
         if self.options.output_category_mask:
             classes = self._categories(scores[0], image.size)
-            category = unaligned(Image(ImageFormat.GRAY8, classes))
+            category = ResultImage(ImageFormat.GRAY8, classes)
         shares = self._shares_of_texture() if self._classes else None
         return ImageSegmenterResult(confidence, category, self._texture, shares, self.labels)
 

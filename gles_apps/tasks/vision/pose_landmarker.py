@@ -13,7 +13,7 @@ from gles_apps.tasks.components.containers import (
     Row,
     points_row,
 )
-from gles_apps.tasks.image import Image, ImageFormat, unaligned
+from gles_apps.tasks.image import Image, ImageFormat, ResultImage
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.connections import PoseLandmarksConnections as PoseLandmarksConnections
@@ -158,8 +158,7 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
         masks: list[Image] | None = None
         if self.options.output_segmentation_masks:
             made = (body_mask(body, transform, image) for body, transform in seen)
-            given = [Image(ImageFormat.VEC32F1, mask) for mask in made if mask is not None]
-            masks = [*map(unaligned, given)]
+            masks = [ResultImage(ImageFormat.VEC32F1, mask) for mask in made if mask is not None]
         return PoseLandmarkerResult(
             [normalized(body, image) for body, _ in seen],
             [in_meters(body) for body, _ in seen],
