@@ -41,7 +41,8 @@ def gather(scalar: bool) -> bytes:
     b = ModelBuilder()
     x = b.input(() if scalar else (10,), "string", name="input")
     indices = b.input((3,), np.int64, name="indices")
-    source = b.tensor((1,), "string", name="input_const") if scalar else x
+    empty = np.int32([1, 12, 12])  # one string, from its first byte to its end
+    source = b.tensor((1,), "string", name="input_const", data=empty) if scalar else x
     y = b.tensor((3,), "string", name="output")
     return b.build([b.op("GATHER", [source, indices], [y], axis=0)])
 

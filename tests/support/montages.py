@@ -30,7 +30,7 @@ class Kind:
         bundle: The file.
         pictures: Their pictures, each with a box (left, top, right, bottom) to take.
         points: The landmarks that are recorded.
-        numbers: The montages. In those of faces, maximum overlaps of 0.3 and 0.5 differ.
+        numbers: The montages; results of those with faces differ between overlaps of 0.3 and 0.5.
     """
 
     bundle: str
