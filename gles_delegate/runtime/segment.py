@@ -346,12 +346,15 @@ class Segment:
     def _read_staged(self, number: int, index: int) -> Array:
         if index in self._constants:
             return np.array(self._constants[index])
-        if index not in self.outputs or not self._turns.has(number):
-            self._thread.require()
-            raise not_kept(index, self.outputs)
-        array = self._empty(index)
-        self._turns.read(number, index, array)
-        return array
+
+        def read() -> Array:  # after the runs that were queued before
+            if index not in self.outputs or not self._turns.has(number):
+                raise not_kept(index, self.outputs)
+            array = self._empty(index)
+            self._turns.read(number, index, array)
+            return array
+
+        return self._thread.run(read)
 
     def shape_of(self, index: int) -> Shape:
         """The present shape of a tensor."""

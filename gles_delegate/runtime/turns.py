@@ -48,9 +48,8 @@ class Turns:
         return number >= self._started - 1
 
     def read(self, number: int, index: int, array: Array) -> None:
-        """Wait for a run that it `has`, and read an output into `array`."""
-        session = self._staged[number % 2]
-        self._thread.run(lambda: session.read_staged(number % 2, index, array))
+        """Wait for a run that it `has`, and read an output into `array`; inside the guard."""
+        self._staged[number % 2].read_staged(number % 2, index, array)
 
     def release(self) -> None:
         """Forget all runs so far; inside the guard."""

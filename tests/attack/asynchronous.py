@@ -21,7 +21,7 @@ RAISED = (ValueError, SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.Canc
 def run_cancelled(_: bytes, seed: int) -> Outcome:
     """Each run has its own result or a documented error, and the delegate stays usable."""
     choose = random.Random(seed)
-    case = Case(choose.random() < 0.3)
+    case = Case(choose.random() < 0.3, choose.choice((None, None, 0)))
     loops = [
         threading.Thread(target=case.loop, args=(random.Random(choose.random()),))
         for _ in range(choose.choice((1, 1, 2, 3)))
@@ -43,10 +43,11 @@ def run_cancelled(_: bytes, seed: int) -> Outcome:
 
 
 class Case:
-    """A delegate, and what some loops do with it."""
+    """A delegate, and what some loops do with it; nodes after `last` run on the CPU."""
 
-    def __init__(self, closes: bool) -> None:
-        self.delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
+    def __init__(self, closes: bool, last: int | None) -> None:
+        options = gd.GpuDelegateOptions(own_thread=True, last_delegate_node_index=last)
+        self.delegate = gd.GpuDelegate(options)
         self.interpreter = allocated(self.delegate)
         self.faults: list[str] = []
         self.closes, self.closed = closes, False

@@ -418,6 +418,21 @@ def the_last_two_runs(way: Way) -> Any:
     return found, [error(partial(run.get_tensor, Y)) for run in started]
 
 
+@case("Interpreter.invoke_async", "Invocation.get_tensor")
+def runs_that_nobody_waits_for(way: Way) -> Any:
+    """With its own thread, all are queued before the first result is read."""
+    i = ready(way)
+    found, wrong = [], []
+    for _ in range(10):
+        started = []
+        for array in (A, B, A + B):
+            i.set_tensor(X, array)
+            started.append(i.invoke_async())
+        wrong.append(error(partial(started[0].get_tensor, Y)))
+        found += [run.get_tensor(Y) for run in started[1:]]
+    return wrong, found
+
+
 @case("Invocation.get_tensor")
 def what_a_run_does_not_have(way: Way) -> Any:
     run = ready(way).invoke_async()
