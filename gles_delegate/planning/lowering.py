@@ -330,6 +330,7 @@ class Lowerings:
         default: Every node, for the model's own shapes; for examples of the sizes that the file
             leaves open, if that makes more nodes possible. Small inputs whose values give sizes of
             tensors are constants in it, with example values.
+        own_shapes: The shape of every tensor for the model's own shapes of inputs.
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
@@ -337,6 +338,7 @@ class Lowerings:
         self._quantized = quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
         self.default = self.judged({})
+        self.own_shapes = self.default.shapes
         for size in OPEN_SIZES:
             if self.default.reasons and (shapes := _open_shapes(graph, size)):
                 self.default = min(self.default, self.judged(shapes), key=_refused)

@@ -60,9 +60,8 @@ class Delegation:
     def set_shapes(self, details: Iterable[dict[str, Any]]) -> None:
         """Set tensors' shapes by shape inference, for inputs of the model's own shapes."""
         for each in details:
-            each["shape"] = np.array(
-                self._context.lowerings.default.shapes[each["index"]], np.int32
-            )
+            shape = self._context.lowerings.own_shapes[each["index"]]
+            each["shape"] = np.array(shape, np.int32)
 
     @property
     def delegated(self) -> list[int]:

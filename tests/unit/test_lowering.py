@@ -133,7 +133,14 @@ def test_a_number_that_glsl_cannot_say(
 
 
 @pytest.mark.parametrize(
-    "fail", [lambda: 1 // 0, lambda: [][0], lambda: {}["x"], lambda: int("x"), lambda: np.zeros(2).reshape(3)]
+    "fail",
+    [
+        lambda: 1 // 0,
+        lambda: [][0],
+        lambda: {}["x"],
+        lambda: int("x"),
+        lambda: np.ones(2).reshape(3),
+    ],
 )
 def test_what_a_lowering_did_not_foresee(
     fail: Callable[[], object], monkeypatch: pytest.MonkeyPatch
