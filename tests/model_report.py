@@ -23,7 +23,7 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
 from gles_delegate.bench.comparison import Difference, compare_with, prepare, random_feeds
-from gles_delegate.cli.advice import count_ops
+from gles_delegate.cli.inspect import count_ops
 from gles_delegate.model.reader import ModelFile, read_models
 from tests.support.models import sensible_inputs
 

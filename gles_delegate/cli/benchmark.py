@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv as csv_module
 import dataclasses
 import json
 from collections import defaultdict
@@ -43,7 +42,6 @@ def _peers(context: click.Context, option: click.Parameter, value: str | None) -
 )
 @click.option("--threads", type=click.IntRange(1), default=2, help="For the peers' CPU kernels.")
 @click.option("--profile", is_flag=True, help="Measure each dispatch separately as well.")
-@click.option("--csv", type=common.PATH, help="Write the profile to this file.")
 @click.option("--picture", type=common.PATH, help="Draw the time of each node to this file.")
 @click.option(
     "--trace", type=common.PATH, help="Write the profile to this file, for ui.perfetto.dev."
@@ -64,7 +62,6 @@ def benchmark(
     mean: float | None,
     std: float | None,
     profile: bool,
-    csv: Path | None,
     picture: Path | None,
     trace: Path | None,
     half: bool,
@@ -86,7 +83,7 @@ def benchmark(
         software_vector_bits=int(vector_bits) if vector_bits else None,
         serialization_dir=cache,
     )
-    profiles = 10 if profile or csv or picture or trace else 0
+    profiles = 10 if profile or picture or trace else 0
     with common.progress_bar() as bar:
         result = timing.benchmark(
             file,
@@ -97,8 +94,6 @@ def benchmark(
             common.compilation(bar),
         )
     if result.profile:
-        if csv:
-            _write_csv(csv, result.profile)
         if picture:
             _draw(picture, model.name, result.profile)
         if trace:
@@ -164,14 +159,6 @@ def _print_benchmark(name: str, result: timing.Benchmark) -> None:
         "process": f"at most {common.megabytes(result.peak_bytes)}",
     }
     common.print_pairs(rows.items())
-
-
-def _write_csv(path: Path, profile: ProfileReport) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv_module.writer(file)
-        writer.writerow(("node", "op", "shader", "seconds", "flops", "dispatch"))
-        for d in profile:
-            writer.writerow((d.node, d.op, d.shader, d.seconds, d.flops, d.text))
 
 
 def _plain(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Graphs as text for Graphviz (DOT) and Mermaid, whose nodes are colored by where they run."""
+"""Graphs as text for Graphviz (DOT), whose nodes are colored by where they run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import TypeAlias
 from gles_delegate.model.graph import Graph, Tensor
 from gles_delegate.report import DelegationReport, NodeReport
 
-DOT, MERMAID = (".dot", ".gv"), (".mmd", ".md")
-"""Suffixes of files."""
 COLORS = {"GPU": "#c9e7cb", "CPU": "#ffcf9e", "boundary": "#dde6f3"}
 LEGEND = {"GPU": "runs on the GPU", "CPU": "on the CPU, and why", "boundary": "input or output"}
 COLUMNS = 40
@@ -98,24 +96,6 @@ def _columns(boxes: Sequence[_Box], edges: Iterable[tuple[str, str]]) -> dict[st
     return {key: depth // height for key, depth in depths.items()}
 
 
-def to_mermaid(graphs: Graphs, fenced: bool) -> str:
-    """The boxes of `to_dot` as a Mermaid flowchart, without tooltips.
-
-    Args:
-        fenced: Whether it is a block of Markdown.
-    """
-    lines = ["flowchart TD"]
-    for number, (title, (graph, report)) in enumerate(graphs.items()):
-        boxes, edges = _boxes(graph, report, number)
-        lines.append(f'  subgraph g{number}["{_entities((title, report.summary))}"]')
-        lines += [f'    {box.key}["{_entities(box.lines)}"]:::{box.kind}' for box in boxes]
-        lines += [*(f"    {above} --> {below}" for above, below in edges), "  end"]
-    lines.append('  subgraph colors["colors"]')
-    lines += [f'    color{kind}["{text}"]:::{kind}' for kind, text in LEGEND.items()]
-    lines += ["  end", *(f"  classDef {kind} fill:{color}" for kind, color in COLORS.items())]
-    return "\n".join(("```mermaid", *lines, "```", "") if fenced else (*lines, ""))
-
-
 def _boxes(
     graph: Graph, report: DelegationReport, number: int
 ) -> tuple[list[_Box], list[tuple[str, str]]]:
@@ -169,12 +149,6 @@ def _quoted(text: str) -> str:
     """A string of DOT, in which a backslash begins an escape."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
     return f'"{"".join(_characters(text, escapes))}"'
-
-
-def _entities(lines: Sequence[str]) -> str:
-    """Lines of a label of Mermaid, which is HTML with entities such as #35;."""
-    escapes = {character: f"#{ord(character)};" for character in '"#&<>`'}
-    return "<br/>".join("".join(_characters(line, escapes)) for line in lines)
 
 
 def _characters(text: str, escapes: Mapping[str, str]) -> Iterator[str]:

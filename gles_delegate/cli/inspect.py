@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,8 +12,7 @@ from typing import Any, NamedTuple
 import click
 
 from gles_delegate.cli import common
-from gles_delegate.cli.advice import advise, count_ops
-from gles_delegate.cli.diagram import DOT, MERMAID, Graphs, to_dot, to_mermaid
+from gles_delegate.cli.diagram import to_dot
 from gles_delegate.device.limits import Limits
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.graph import Graph
@@ -24,6 +24,9 @@ from gles_delegate.planning.partition import Partition, choose_partitions
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.report import DelegationReport
 
+MOST_NAMED = 5
+"""Ops that a sentence lists."""
+
 
 @common.command
 @common.model_argument
@@ -32,13 +35,11 @@ from gles_delegate.report import DelegationReport
 @click.option("--partitions", type=click.IntRange(1), default=1, help="Most segments on the GPU.")
 @click.option("--nodes", is_flag=True, help="List every node, also those on the GPU.")
 @click.option("--dispatches", is_flag=True, help="List the GPU's dispatches, one per line.")
-@click.option("--advice", is_flag=True, help="Suggest changes to the model.")
 @click.option(
     "--graph",
     "drawing",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the graph, and where its nodes run, to this file: Graphviz's DOT (.dot, .gv) or "
-    "Mermaid (.mmd, .md).",
+    help="Write the graph, and where its nodes run, to this file, in Graphviz's DOT (.dot, .gv).",
 )
 @common.json_option
 def inspect(
@@ -48,7 +49,6 @@ def inspect(
     partitions: int,
     nodes: bool,
     dispatches: bool,
-    advice: bool,
     drawing: Path | None,
     as_json: bool,
 ) -> None:
@@ -65,10 +65,15 @@ def inspect(
     }
     if drawing is not None:
         drawn = [inspected.drawn(name or model.name) for name, inspected in models.items()]
-        drawing.write_text(_drawing(drawing, dict(chain.from_iterable(drawn))), "utf-8")
+        if drawing.suffix not in (".dot", ".gv"):
+            raise common.wrong_usage(
+                f"--graph writes text for Graphviz, .dot or .gv, found {drawing}: for a picture, "
+                "write model.dot, and run 'dot -Tsvg model.dot -o model.svg'"
+            )
+        drawing.write_text(to_dot(dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
         data = {
-            name: {**inspected.data(advice), "planned_for": target.name}
+            name: {**inspected.data(), "planned_for": target.name}
             for name, inspected in models.items()
         }
         common.print_json(data.get("") or {"models": data})
@@ -76,19 +81,7 @@ def inspect(
     for name, inspected in models.items():
         if name:
             print(f"\n{name}\n{'-' * len(name)}")
-        inspected.print_text(nodes, dispatches, advice)
-
-
-def _drawing(file: Path, graphs: Graphs) -> str:
-    if file.suffix in DOT:
-        return to_dot(graphs)
-    if file.suffix in MERMAID:
-        return to_mermaid(graphs, fenced=file.suffix == ".md")
-    raise common.wrong_usage(
-        f"--graph writes text for Graphviz, {' or '.join(DOT)}, or for Mermaid, "
-        f"{' or '.join(MERMAID)}, found {file}: for a picture, write model.dot, and run "
-        "'dot -Tsvg model.dot -o model.svg'"
-    )
+        inspected.print_text(nodes, dispatches)
 
 
 class _Target(NamedTuple):
@@ -148,7 +141,7 @@ class _Inspected:
             for e in self._entries
         ]
 
-    def data(self, advice: bool) -> dict[str, Any]:
+    def data(self) -> dict[str, Any]:
         def tensors(indices: Sequence[int]) -> list[dict[str, Any]]:
             listed = [self._graph.tensors[index] for index in indices]
             return [
@@ -156,7 +149,6 @@ class _Inspected:
                 for t in listed
             ]
 
-        advised = [text for entry in self._entries for text in advise(*entry[:4])] if advice else []
         return {
             "metadata": _printable(self._metadata),
             "inputs": tensors(self._graph.inputs),
@@ -167,7 +159,11 @@ class _Inspected:
                 {"reason": reason, "nodes": [node.index for node in nodes]}
                 for reason, nodes in self._report.causes
             ],
-            **({"advice": advised} if advice else {}),
+            "unrolled": [
+                {"node": node, "reason": reason}
+                for entry in self._entries
+                for node, reason in entry.lowered.unrolled.items()
+            ],
             "gives_sizes": list(self._entries[0].lowered.values),
             "segments": [
                 {
@@ -183,8 +179,8 @@ class _Inspected:
             ],
         }
 
-    def print_text(self, every_node: bool, dispatches: bool, advice: bool) -> None:
-        data, about = self.data(advice), self._metadata
+    def print_text(self, every_node: bool, dispatches: bool) -> None:
+        data, about = self.data(), self._metadata
         for name in ("name", "description", "version", "author", "license"):
             if text := getattr(about, name):
                 common.print_text(f"{name}: {text}")
@@ -214,8 +210,11 @@ class _Inspected:
             if dispatches:
                 for line in segment["dispatches"]:
                     common.print_text(f"  {line}")
-        for text in data.get("advice", ()) or ["nothing to change"] * advice:
-            common.print_text(f"advice: {text}")
+        for each in data["unrolled"]:
+            common.print_text(
+                f"node {each['node']}: its turns are unrolled, because it is not a recurrent layer "
+                f"that runs in one dispatch: {each['reason']}"
+            )
 
     def _print_nodes(self, every_node: bool) -> None:
         report = self._report
@@ -246,6 +245,13 @@ class _Inspected:
             scale, zero = tensor.quantization.pair
             steps = f", (x - {zero}) * {scale:.6g}"
         return f"{index} {tensor.name!r} {tensor.dtype} [{', '.join(map(str, shape))}]{steps}"
+
+
+def count_ops(ops: Iterable[str]) -> str:
+    """A description of ops: the number of each."""
+    counts = Counter(ops).most_common()
+    names = [f"{count} {op}" if count > 1 else op for op, count in counts[:MOST_NAMED]]
+    return ", ".join(names) + (" and others" if len(counts) > MOST_NAMED else "")
 
 
 def _printable(metadata: Metadata) -> dict[str, Any]:

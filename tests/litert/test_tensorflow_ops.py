@@ -51,9 +51,7 @@ def test_no_host_runs_them(inside: bool, installed: bool, monkeypatch: pytest.Mo
     assert "LiteRT for Python cannot run TensorFlow ops" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "command", ["inspect", "inspect --advice", "compare", "benchmark --against litert", "run"]
-)
+@pytest.mark.parametrize("command", ["inspect", "compare", "benchmark --against litert", "run"])
 def test_commands_say_so(command: str, tmp_path: Path) -> None:
     path = tmp_path / "flex.tflite"
     path.write_bytes(model(inside=False))
