@@ -227,26 +227,6 @@ class ProfileReport:
         dispatches = [{**asdict(d), "gflops": d.gflops} for d in self]
         return json.dumps({**asdict(self), "dispatches": dispatches})
 
-    def to_trace_json(self) -> str:
-        """As a trace for Perfetto (ui.perfetto.dev): JSON in Chrome's trace event format.
-
-        The dispatches follow one another without gaps. Times are in microseconds.
-        """
-        names = {"process_name": self.device, "thread_name": f"dispatches, {self._clock}"}
-        track = {"pid": 1, "tid": 1}
-        events: list[dict[str, object]] = [
-            {"ph": "M", **track, "name": kind, "args": {"name": name}}
-            for kind, name in names.items()
-        ]
-        begin = 0.0
-        for d in self:
-            times = {"ts": round(begin * 1e6, 3), "dur": round(d.seconds * 1e6, 3)}
-            details = {"dispatch": d.text, "shader": d.shader, "GFLOP/s": round(d.gflops, 3)}
-            event = {"ph": "X", **track, "name": d.name, "cat": d.op or d.shader, "args": details}
-            events.append({**event, **times})
-            begin += d.seconds
-        return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
-
 
 @dataclass(frozen=True)
 class MemoryReport:

@@ -198,7 +198,6 @@ class Predictor:
         self._delegate.close()
 
     def _columns(self, batch: Mapping[str, Any]) -> dict[str, str]:
-        """The names of columns by input."""
         columns = {name: name for name in self.inputs if name in batch}
         if len(self.inputs) == 1 and not columns:
             (only,) = self.inputs
@@ -362,7 +361,6 @@ def picture_of(row: Any) -> Image.Image:
 
 
 def _arguments(model: ModelSource) -> dict[str, Any]:
-    """The argument for a model of `Interpreter`."""
     if isinstance(model, Assets):
         return {"model_path": model.model()}
     if isinstance(model, np.ndarray):

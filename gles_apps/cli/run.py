@@ -199,7 +199,6 @@ def _warning(is_raised: bool) -> Iterator[None]:
 
 @contextmanager
 def _opened(base: BaseOptions, settings: TaskSettings) -> Iterator[VisionTask[Any]]:
-    """A task on the chosen device."""
     device = base.gpu_options.device_index if base.gpu_options else None
     context = None if device is None else EglContext(device_index=device)
     try:
@@ -297,7 +296,6 @@ def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> di
 def _outputs(
     graph: Graph, arrays: Sequence[Array], named: Sequence[str], folder: Path | None
 ) -> list[dict[str, Any]]:
-    """Save outputs, and describe all."""
     files = _output_files(graph, named, folder)
     rows = []
     for index, array in zip(graph.outputs, arrays, strict=True):

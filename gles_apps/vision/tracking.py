@@ -212,7 +212,6 @@ class Tracker:
         return replace(self, objects=tuple(objects))
 
     def _same(self, track: Track, objects: Sequence[Track]) -> list[Track]:
-        """The objects whose region is that of a track."""
         overlaps = box_overlaps(_box(track.region), np.array([_box(o.region) for o in objects]))
         return [each for each, share in zip(objects, overlaps, strict=True) if share > self.overlap]
 

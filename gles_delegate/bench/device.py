@@ -337,7 +337,6 @@ def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
 
 
 def _tile(kernel: KernelCase, dispatch: Dispatch) -> TileTime:
-    """A tile that is not yet measured."""
     defines, grid = dispatch.defines, dispatch.grid
     tile = "x".join(str(defines[name]) for name in ("PIXELS", "SLICES") if name in defines)
     group = f"{grid.pixel_lanes}x{grid.slice_lanes}"

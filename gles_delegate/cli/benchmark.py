@@ -43,9 +43,6 @@ def _peers(context: click.Context, option: click.Parameter, value: str | None) -
 @click.option("--threads", type=click.IntRange(1), default=2, help="For the peers' CPU kernels.")
 @click.option("--profile", is_flag=True, help="Measure each dispatch separately as well.")
 @click.option("--picture", type=common.PATH, help="Draw the time of each node to this file.")
-@click.option(
-    "--trace", type=common.PATH, help="Write the profile to this file, for ui.perfetto.dev."
-)
 @click.option("--half", is_flag=True, help="Allow loss of precision: float16 storage.")
 @click.option("--sustained-speed", is_flag=True, help="Measure tiles first, and use the fastest.")
 @click.option(
@@ -63,7 +60,6 @@ def benchmark(
     std: float | None,
     profile: bool,
     picture: Path | None,
-    trace: Path | None,
     half: bool,
     sustained_speed: bool,
     vector_bits: str | None,
@@ -83,7 +79,7 @@ def benchmark(
         software_vector_bits=int(vector_bits) if vector_bits else None,
         serialization_dir=cache,
     )
-    profiles = 10 if profile or picture or trace else 0
+    profiles = 10 if profile or picture else 0
     with common.progress_bar() as bar:
         result = timing.benchmark(
             file,
@@ -93,11 +89,8 @@ def benchmark(
             common.counting(bar, model.name),
             common.compilation(bar),
         )
-    if result.profile:
-        if picture:
-            _draw(picture, model.name, result.profile)
-        if trace:
-            trace.write_text(result.profile.to_trace_json(), "utf-8")
+    if result.profile and picture:
+        _draw(picture, model.name, result.profile)
     if as_json:
         common.print_json(as_data(result))
         return

@@ -96,7 +96,6 @@ def _textures(device: int | None, runs: int) -> dict[str, Any]:
 
 
 def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The figures, or the error."""
     try:
         return measure()
     except DelegateError as error:

@@ -512,7 +512,6 @@ class Interpreter(NotPickled, Closing):
         }
 
     def _get_tensor_details(self, tensor_index: int, subgraph_index: int) -> dict[str, Any]:
-        """One of `get_tensor_details`."""
         every = self.get_tensor_details(subgraph_index)
         for details in every:
             if details["index"] == tensor_index:

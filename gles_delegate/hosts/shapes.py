@@ -38,7 +38,6 @@ def naming_new_shapes(graph: Graph, arrays: Mapping[int, Any]) -> Iterator[None]
 
 
 def _advice(expected: tuple[int, ...], array: Any) -> str:
-    """Advice on the usual mistakes."""
     found = tuple(array.shape)
     if found == expected[1:]:
         return ", without the batch axis: pass array[numpy.newaxis]"

@@ -265,7 +265,6 @@ def _one_axis(node: NodeView, rank: int) -> int:
 
 
 def _walk(shape: Shape, axis: int) -> dict[str, Define]:
-    """Defines for walking along an axis."""
     return {
         "OVER_CHANNELS": int(axis == len(shape) - 1),
         "LENGTH": shape[axis],

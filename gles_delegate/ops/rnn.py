@@ -107,7 +107,6 @@ def bidirectional_sequence_rnn(node: NodeView, options: BidirectionalRnnOptions)
 def _layer(
     node: NodeView, inputs: RnnInputs, course: Course, activation: int, name: str = ""
 ) -> tuple[list[Step], History]:
-    """The steps of a layer, and its history."""
     x, state = node.input(inputs.x), node.input(inputs.state)
     weights, recurrent = inputs.weights, inputs.recurrent
     if node.dtype(0) != "float32":

@@ -187,7 +187,6 @@ class _Dim:
 
 
 def _dims(options: StridedSliceOptions, entries: Sequence[Entry], source: Shape) -> list[_Dim]:
-    """The dimensions of a slice of a source of that shape."""
     if (options.new_axis_mask | options.ellipsis_mask) >> len(entries):
         raise Unsupported(f"a new axis or an ellipsis beyond the {len(entries)} entries")
     dense, dims = row_major(source), list[_Dim]()
@@ -378,7 +377,6 @@ def pack(node: NodeView, options: PackOptions) -> list[Step]:
 
 
 def _inputs(node: NodeView) -> list[Operand]:
-    """All inputs, at least one, of one kind."""
     kind = node.input(0, None).kind
     return [node.input(i, kind) for i in range(len(node.inputs))]
 

@@ -189,7 +189,6 @@ class _Lowerer:
         return layers
 
     def _steps_of(self, nodes: Sequence[Node]) -> list[Step]:
-        """The steps of nodes that planning added."""
         steps: list[Step] = []
         for node in nodes:
             self._note_added_tensors()

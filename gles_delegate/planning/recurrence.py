@@ -61,7 +61,6 @@ class CountedLoop:
         return found
 
     def _count(self) -> int:
-        """Number of iterations."""
         turns: list[int] = []
         pending = [*self._condition.graph.outputs]
         while pending and len(turns) < MOST_TESTS:
@@ -179,7 +178,6 @@ class RecurrentLoop(CountedLoop):
     # The cell
 
     def _match(self) -> Cell:
-        """The cell of the body."""
         body = self._body
         reader = CellReader(body, self._constant, self._shape)
         reasons: list[str] = []
@@ -193,7 +191,6 @@ class RecurrentLoop(CountedLoop):
         raise Unsupported(*reasons[:1] or [NO_CELL])
 
     def _shape(self, tensor: int) -> Shape:
-        """The shape of a loop variable."""
         number = self._body.numbers.get(tensor, -1)
         return () if number < 0 else self._around.shapes[self._node.inputs[number]]
 
@@ -223,7 +220,6 @@ class RecurrentLoop(CountedLoop):
         raise Unsupported("weights or biases that are computed in the loop")
 
     def _widened(self, tensor: int, source: Tensor) -> Tensor:
-        """Weights of float16 as float32."""
         if source.dtype != "float16":
             raise Unsupported(f"weights of {source.dtype}; expected float32, float16 or int8")
         if tensor not in self._wide:

@@ -92,7 +92,6 @@ def _program(dispatch: Dispatch) -> Hashable:
 
 
 def _form(call: Call, output: Value) -> Hashable:
-    """A call without its numbers."""
     operand = call.operand
     sizes = None
     if operand is not None:

@@ -221,7 +221,6 @@ class UnrolledLayers:
         return nodes
 
     def _joined(self, results: tuple[int, ...]) -> list[int]:
-        """The tensors that join the results of all steps."""
         op = JOIN if len(self._shape(results[0])) == 2 else CONCATENATION
         return [
             node.outputs[0]

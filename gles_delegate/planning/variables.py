@@ -183,7 +183,6 @@ class UseCounter:
 
 
 def _name(handle: Node) -> str:
-    """The name of the variable of a VAR_HANDLE."""
     if handle.options is None:
         return ""
     return "/".join(filter(None, map(handle.options.string, (0, 1))))

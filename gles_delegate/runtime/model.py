@@ -174,7 +174,6 @@ def _tiers(thread: GlThread, options: GpuDelegateOptions) -> tuple[Limits, Limit
 
 
 def _limits(limits: Limits, options: GpuDelegateOptions) -> Limits:
-    """The limits with kernels that the options ask for."""
     profile = limits.profile
     if options.saves_memory:
         profile = profile.with_small_weights

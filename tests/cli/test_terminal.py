@@ -31,12 +31,12 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lines_wrap_at_words(terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrapped = call("inspect", BALL, "--advice")
+    wrapped = call("inspect", BALL)
     lines = wrapped.splitlines()
     assert max(map(len, lines)) <= 40
     assert "description: finds the ball of the live\n  examples' synthetic camera\n" in wrapped
     monkeypatch.setattr(Console, "is_terminal", False)
-    whole = call("inspect", BALL, "--advice")
+    whole = call("inspect", BALL)
     assert max(map(len, whole.splitlines())) > 100
     assert wrapped.split() == whole.split()
 

@@ -226,8 +226,7 @@ def test_a_wrong_8_bit_node_is_found(wrong_tanh: None, tmp_path: Path) -> None:
 
 
 def test_benchmark(model: Path, tmp_path: Path) -> None:
-    trace = tmp_path / "trace.json"
-    files = ("--picture", tmp_path / "ops.png", "--trace", trace)
+    files = ("--picture", tmp_path / "ops.png")
     peers = "litert,litert-builtin"
     text = call("benchmark", model, "--runs", 7, "--against", peers, "--profile", *files)
     assert "2 of 2 nodes run on the GPU" in text
@@ -235,9 +234,6 @@ def test_benchmark(model: Path, tmp_path: Path) -> None:
     assert "the CPU's part " in text
     with Image.open(tmp_path / "ops.png") as picture:
         assert picture.width > 500
-    events = json.loads(trace.read_text())["traceEvents"]
-    dispatches = int(text.splitlines()[-1].split()[0])
-    assert len([event for event in events if event["ph"] == "X"]) == dispatches
     data = call_json("benchmark", model, "--runs", 7, "--against", "litert", "--profile")
     assert 0 < data["runs"]["min"] <= data["runs"]["p50"] <= data["runs"]["max"]
     assert data["peers"]["litert"]["ratio"] == pytest.approx(

@@ -244,7 +244,6 @@ def plot_landmarks(
 
 
 def _shares(spec: DrawingSpec) -> tuple[float, ...]:
-    """A color for matplotlib."""
     return tuple(channel / 255 for channel in reversed(spec.color))
 
 

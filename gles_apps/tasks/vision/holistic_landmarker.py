@@ -200,7 +200,6 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         )
 
     def _face_of(self, image: Image, body: Landmarks) -> Landmarks | None:
-        """The face of a body."""
         around = holistic.FACE_DETECTOR_REGION.of_landmarks(body.points[:11])
         if not is_usable(around):
             return None
@@ -233,7 +232,6 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         return hand and replace(hand, world=holistic.at_wrist(hand, body, palm))
 
     def _mask_of(self, image: Image, body: Landmarks, transform: ImageTransform) -> Array | None:
-        """The mask of a body, if it is wanted."""
         if not self.options.output_pose_segmentation_masks:
             return None
         mask = body_mask(body, transform, image)

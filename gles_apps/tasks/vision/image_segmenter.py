@@ -229,7 +229,6 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         )
 
     def _shares_of_texture(self) -> dict[int, float]:
-        """The shares of classes, by the colors in the texture."""
         assert self._texture is not None
         pixels, counts = np.unique(
             self._place.read(self._texture).view(np.uint32), return_counts=True
@@ -261,7 +260,6 @@ class ImageSegmenter(Segmenter, Segments[ImageSegmenterResult]):
 
 
 def _shares(numbers: Array) -> dict[int, float]:
-    """The share of each number that there is."""
     counts = np.bincount(numbers.ravel())
     return {i: float(counts[i] / numbers.size) for i in np.flatnonzero(counts).tolist()}
 

@@ -377,7 +377,6 @@ def lstm_layer(
 
 
 def _stages(layer: _Layer, activation: str) -> list[Stage]:
-    """The dispatches of a step."""
     slices, state_slices = layer.slices, layer.state_slices
     large_tiles = layer.node.limits.profile.large_tiles
     cell: dict[str, Define] = {
@@ -471,7 +470,6 @@ def input_sum(
 
 
 def _matrix(node: NodeView, i: int) -> tuple[int, int]:
-    """The shape of weights."""
     shape = node.shape(i)
     if len(shape) != 2:
         raise Unsupported(f"weights of shape {list(shape)}; expected rank 2")
