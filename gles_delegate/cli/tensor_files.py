@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +30,8 @@ from gles_delegate.model.labels import read_labels as read_labels
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
 from gles_delegate.runtime.standalone import dequantize
+
+log = logging.getLogger("gles_delegate")
 
 
 def load_inputs(
@@ -109,7 +112,10 @@ def load_input(
     transform = picture_transform(shape, tensor.dtype, metadata, mean, std)
     transform = replace(transform, antialias=antialias)
     with _naming_picture(path):
-        pixels = as_tensor(load(path), standalone.describe(tensor, shape), transform)
+        picture = load(path)
+        pixels = as_tensor(picture, standalone.describe(tensor, shape), transform)
+    if transform.channels == "rgba" and not picture.has_transparency_data:
+        log.warning("%s has no alpha: the fourth channel of %s gets 0", path, label(tensor))
     return pixels if shape == tensor.shape else np.moveaxis(pixels, 3, 1)
 
 

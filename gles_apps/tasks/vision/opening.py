@@ -210,6 +210,9 @@ def find_task(
     if metadata.outputs[0].task == "classify":
         return "classify"
     picture, shapes = inputs[0].shape, [each.shape for each in outputs]
+    if channels_last(picture)[3] == 4:  # only segmenters leave alpha out
+        tasks = {_task_of_output(each, 0, picture[1]) for each in outputs}
+        return "segment" if tasks == {"segment"} else None
     if find_yolo(picture, shapes, metadata.outputs) is not None:
         return "detect"
     labels = next((each.labels for each in metadata.outputs if each.labels), ())
