@@ -28,7 +28,7 @@ def cases_of(*ops: str) -> list[Case]:
 
 
 EVERY = [*cases_of(*CONVOLUTIONS), *sample(cases_of(*OTHERS), 20, seed=0)]
-SAMPLE = choose("by profile", EVERY, sample(EVERY, 20))
+SAMPLE = choose("by profile", EVERY, sample(EVERY, 10))
 
 
 @pytest.fixture(scope="module")
