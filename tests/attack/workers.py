@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 SECONDS = 20
+IDLE = 0.02
+"""Share of the time in which a process that hangs computes at most."""
 BYTES = 12 << 30
 
 
@@ -64,16 +67,34 @@ class Worker:
             self._pipe.send((content, seed))
 
     def outcome(self) -> Outcome:
-        """The outcome of the model."""
+        """The outcome of the model.
+
+        It hangs if it computes for too long, by the processor's time, or if it has long stopped
+        computing: on a busy machine, it only takes longer.
+        """
         try:
-            if self._pipe.poll(self._seconds):
-                outcome: Outcome = self._pipe.recv()
-                return outcome
+            begin = before = self._computed()
+            while True:
+                if self._pipe.poll(self._seconds):
+                    outcome: Outcome = self._pipe.recv()
+                    return outcome
+                now = self._computed()
+                if now - begin > self._seconds or now - before < IDLE * self._seconds:
+                    break
+                before = now
             kind = "hang"
         except (EOFError, BrokenPipeError, ConnectionResetError):
             kind = "crash"
         self.stop()
         return Outcome(kind)
+
+    def _computed(self) -> float:
+        """Seconds of the processor that the process has used."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         """End the process; the next model gets a new one."""
