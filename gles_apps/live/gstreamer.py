@@ -38,7 +38,7 @@ _TICK = gst_names.SECOND // 20  # how often a thread that waits looks for Ctrl-C
 
 _APP = b"gles_delegate"  # the element that is ours
 _CHANNELS = {"RGBA": (4,), "NV12": (1, 2), "I420": (1, 1, 1)}
-_MATRICES: dict[int, Yuv] = {3: "bt709", 6: "bt2020"}  # GstVideoColorMatrix
+_MATRICES: dict[int, Yuv] = {3: "bt709", 5: "bt709", 6: "bt2020"}  # GstVideoColorMatrix; 5: 240M
 _FULL_RANGE = 1  # GstVideoColorRange
 _AT_LEFT = 1 << 1  # GstVideoChromaSite: GST_VIDEO_CHROMA_SITE_H_COSITED
 

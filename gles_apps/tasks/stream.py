@@ -37,6 +37,8 @@ class Stream:
 
     def send(self, *answers: Answer) -> None:
         """Let items wait; raises ValueError once the end has begun."""
+        if not (self._is_closing or self._thread.is_alive()):  # who holds the lock is gone, too
+            raise ValueError(f"{NOT_RUNNING} It was started before a fork: make the task here.")
         with self._changed:
             if self._is_closing:
                 raise ValueError(NOT_RUNNING)
@@ -45,9 +47,11 @@ class Stream:
 
     def end(self) -> None:
         """End the thread after the waiting items, without waiting for it."""
-        with self._changed:
-            self._is_closing = True
-            self._changed.notify()
+        if self._thread.is_alive():
+            with self._changed:
+                self._is_closing = True
+                self._changed.notify()
+        self._is_closing = True
 
     def close(self) -> None:
         """End the thread after the waiting items; in a callback, without them."""

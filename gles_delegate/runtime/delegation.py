@@ -118,6 +118,7 @@ class Delegation:
         another region is almost free. Raises `ValueError` if the tensor cannot be bound, or not to
         this object.
         """
+        self.thread.gpu.refuse_fork()
         if (
             isinstance(binding, TextureBinding)
             and binding.differs_in_parameters_only(self.bindings.get(index))

@@ -589,6 +589,36 @@ def test_a_fork_is_refused() -> None:
     assert result.returncode == 1
 
 
+FORKED_STREAM = """
+import os, signal, sys
+import numpy as np
+import gles_delegate as gd, gles_apps.tasks as mp
+picture = mp.Image(mp.ImageFormat.SRGB, np.zeros((9, 9, 3), np.uint8))
+options = mp.vision.ImageSegmenterOptions(
+    mp.BaseOptions(sys.argv[1]), running_mode=mp.vision.RunningMode.LIVE_STREAM,
+    result_callback=lambda *answer: None,
+)
+with mp.vision.ImageSegmenter.create_from_options(options) as segmenter:
+    segmenter._stream._changed.acquire()  # as another thread may hold it
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        try:
+            segmenter.segment_async(picture, 1)
+        except ValueError as error:
+            os._exit("fork" in str(error))
+        os._exit(2)
+    segmenter._stream._changed.release()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.exit(code)
+"""
+
+
+def test_a_fork_has_no_stream() -> None:
+    result = run_python(FORKED_STREAM, BALL, PYTHONWARNINGS="ignore::DeprecationWarning")
+    assert result.returncode == 1, result.stderr
+
+
 @pytest.fixture
 def app() -> Iterator[moderngl.Context]:
     with gd.EglContext() as egl:
