@@ -21,8 +21,7 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
         models: The example's networks: argument names and help texts; "models" is a list.
     """
     result = argparse.ArgumentParser(
-        description=text.splitlines()[0],
-        epilog="keys in the window: Q quits, T shows timings",
+        description=text.splitlines()[0], epilog="keys in the window: Q quits, T shows timings"
     )
     for name, what in models.items():
         count = "+" if name == "models" else None

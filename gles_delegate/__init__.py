@@ -15,12 +15,7 @@ from gles_delegate.errors import (
     WrongThreadError,
 )
 from gles_delegate.gl.devices import Device
-from gles_delegate.gl.dmabuf import (
-    DmabufPictures,
-    ImportedTexture,
-    import_dmabuf,
-    import_picture,
-)
+from gles_delegate.gl.dmabuf import DmabufPictures, ImportedTexture, import_dmabuf, import_picture
 from gles_delegate.gl.egl import EglContext, list_devices
 from gles_delegate.gl.sync import Fence
 from gles_delegate.hosts.delegate import GpuDelegate

@@ -100,10 +100,7 @@ def pass_network(root: Path) -> None:
 
 
 def enter(
-    root: Path,
-    script: str,
-    log: IO[str] | None = None,
-    variables: Mapping[str, str] | None = None,
+    root: Path, script: str, log: IO[str] | None = None, variables: Mapping[str, str] | None = None
 ) -> int:
     """The status of a shell script inside a system; nothing that it started outlives this call."""
     environment = {

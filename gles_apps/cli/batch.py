@@ -162,11 +162,7 @@ def _plan(
     base: BaseOptions, settings: TaskSettings, task: str | None, masks: Path | None
 ) -> tuple[dict[str, Any], dict[str, Column] | None]:
     """The arguments of workers' predictors, and the columns of outputs; None for results."""
-    arguments: dict[str, Any] = {
-        "mean": base.mean,
-        "std": base.std,
-        "antialias": base.antialias,
-    }
+    arguments: dict[str, Any] = {"mean": base.mean, "std": base.std, "antialias": base.antialias}
     if masks is not None and task != "segment":
         raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
     if task not in (None, "repaint"):

@@ -78,9 +78,7 @@ class ShowOptions:
 
 
 def show(
-    make: Callable[[App], Seer],
-    source: Source | Callable[[], GpuSource],
-    options: ShowOptions,
+    make: Callable[[App], Seer], source: Source | Callable[[], GpuSource], options: ShowOptions
 ) -> App:
     """Run an app until its source ends or its user quits.
 

@@ -167,11 +167,7 @@ class Image:
 
     @classmethod
     def create_from_texture(
-        cls,
-        texture: Any,
-        *,
-        flip_y: bool = False,
-        fence: Fence | int | None = None,
+        cls, texture: Any, *, flip_y: bool = False, fence: Fence | int | None = None
     ) -> Image:
         """A picture in a texture, which is sampled where it is.
 

@@ -191,10 +191,7 @@ def _presets(size: Size) -> list[Detector]:
 
 
 def read_detections(
-    outputs: Sequence[Array],
-    detector: Detector | YoloDetector | None,
-    *,
-    threshold: float = 0.5,
+    outputs: Sequence[Array], detector: Detector | YoloDetector | None, *, threshold: float = 0.5
 ) -> list[Detection]:
     """Detections, best first, from all outputs of a network in any order.
 

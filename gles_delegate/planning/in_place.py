@@ -75,11 +75,7 @@ class _Placement:
     """
 
     def __init__(
-        self,
-        dispatches: Sequence[Dispatch],
-        kept: Set[Value],
-        no_hosts: Set[Value],
-        alignment: int,
+        self, dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value], alignment: int
     ) -> None:
         self._alignment = alignment
         self.copied = {i: c for i, d in enumerate(dispatches) if (c := _copied(d)) is not None}

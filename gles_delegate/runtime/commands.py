@@ -264,11 +264,7 @@ class Recorder:
             yield self._call("glUniform1iv", SIZES, len(sizes), (c_int * len(sizes))(*sizes))
 
     def _bind_all(
-        self,
-        group: tuple[Dispatch, ...],
-        source: ShaderSource,
-        storage: Storage,
-        cache: StateCache,
+        self, group: tuple[Dispatch, ...], source: ShaderSource, storage: Storage, cache: StateCache
     ) -> Iterator[GlCall]:
         if len(group) > 1:
             yield from self._bind_chain(group, storage, cache)

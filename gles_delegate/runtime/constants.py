@@ -17,11 +17,7 @@ from gles_delegate.runtime.naming import name_constant
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.shaders.dispatch import TEXTURE_WIDTH, Const, Kind
 
-DTYPES: dict[Kind, type[np.generic]] = {
-    "float": np.float32,
-    "int": np.int32,
-    "half": np.float16,
-}
+DTYPES: dict[Kind, type[np.generic]] = {"float": np.float32, "int": np.int32, "half": np.float16}
 """numpy's type of a lane, by kind."""
 
 Packed: TypeAlias = TexelBuffer | TexelTexture

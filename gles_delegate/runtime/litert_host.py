@@ -15,11 +15,7 @@ import numpy as np
 
 from gles_delegate.errors import DelegateError, LiteRtError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
-from gles_delegate.litert.check import (
-    how_to_install,
-    litert_interpreter,
-    require_known_layout,
-)
+from gles_delegate.litert.check import how_to_install, litert_interpreter, require_known_layout
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
@@ -81,10 +77,7 @@ class LiteRt:
             )
         try:
             self.interpreter = self.call(
-                interpreter,
-                **file.arguments,
-                **chosen,
-                experimental_delegates=[self._native],
+                interpreter, **file.arguments, **chosen, experimental_delegates=[self._native]
             )
         except ValueError as error:
             first.require_all(f"LiteRT refuses the model ({error})")

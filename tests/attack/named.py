@@ -159,7 +159,7 @@ _SUMS = {
     "LOCAL_RESPONSE_NORMALIZATION",
 }
 _SELECTIONS = {
-    *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess"),
+    *("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess")
 }
 _NOT_FINITE = ("special", "one NaN", "infinities")
 _INTEGERS = ("integers", "one integer")
@@ -175,18 +175,10 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
         },
     ),
     (("special", "infinities"), ("NaN",), {"ADD_N"}),
-    (
-        _NOT_FINITE,
-        ("NaN",),
-        {*RECURRENT, "CONV_3D", "CONV_3D_TRANSPOSE"},
-    ),
+    (_NOT_FINITE, ("NaN",), {*RECURRENT, "CONV_3D", "CONV_3D_TRANSPOSE"}),
     (("zeros", "large", "small"), ("integer", "number", "infinity"), _SELECTIONS),
     (("small",), ("number",), {"ATAN2"}),
-    (
-        _INTEGERS,
-        ("integer",),
-        {"POW", "STABLEHLO_SHIFT_LEFT", "DIV", "FLOOR_DIV", "FLOOR_MOD"},
-    ),
+    (_INTEGERS, ("integer",), {"POW", "STABLEHLO_SHIFT_LEFT", "DIV", "FLOOR_DIV", "FLOOR_MOD"}),
     (
         _INTEGERS,
         ("number", "integer", "NaN", "infinity", "sign of zero"),
@@ -199,13 +191,7 @@ HARD: tuple[tuple[tuple[str, ...], tuple[str, ...], set[str]], ...] = (
             *("POW", "ATAN2", "FLOOR_DIV", "FLOOR_MOD", "CUMSUM", "SCATTER_ND", "SEGMENT_SUM"),
             *RECURRENT,
             *("UNSORTED_SEGMENT_SUM", "UNSORTED_SEGMENT_MAX", "UNSORTED_SEGMENT_MIN"),
-            *(
-                "MAX_POOL_2D",
-                "AVERAGE_POOL_2D",
-                "RESIZE_BILINEAR",
-                "RFFT2D",
-                *_SELECTIONS,
-            ),
+            *("MAX_POOL_2D", "AVERAGE_POOL_2D", "RESIZE_BILINEAR", "RFFT2D", *_SELECTIONS),
         },
     ),
 )

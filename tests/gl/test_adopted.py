@@ -318,13 +318,7 @@ def run_with_glx_and_egl() -> None:
 
 @pytest.mark.parametrize(
     "app",
-    [
-        run_in_glx,
-        run_in_glx_without_moderngl,
-        run_with_glx_and_egl,
-        run_beside_glx,
-        run_before_glx,
-    ],
+    [run_in_glx, run_in_glx_without_moderngl, run_with_glx_and_egl, run_beside_glx, run_before_glx],
     ids=lambda f: f.__name__,
 )
 def test_in_an_app_on_glx(app: Callable[[], None], require: Require) -> None:

@@ -176,9 +176,7 @@ def test_another_library_terminates_the_display(own_thread: bool, platforms: int
     assert child.returncode == 0, child.stderr
 
 
-def test_a_painter_leaves_another_context_alone(
-    window: Callable[[], moderngl.Context],
-) -> None:
+def test_a_painter_leaves_another_context_alone(window: Callable[[], moderngl.Context]) -> None:
     window()
     picture = np.zeros((4, 6, 4), np.uint8)
     painter = Painter((4, 6))

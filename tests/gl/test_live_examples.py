@@ -92,11 +92,7 @@ class TestWindow:
 
     @pytest.mark.parametrize("platform", ["xcb_glx", "xcb_egl"])
     def test_qt_s_next_context_gets_a_delegate_of_its_own(
-        self,
-        platform: str,
-        tmp_path: Path,
-        require: Require,
-        monkeypatch: pytest.MonkeyPatch,
+        self, platform: str, tmp_path: Path, require: Require, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         live("qt", require)
         monkeypatch.setenv("QT_XCB_GL_INTEGRATION", platform)

@@ -200,10 +200,7 @@ def swap_the_sizes(path: Path) -> None:
     ],
 )
 def test_a_damaged_file_is_replaced(
-    damage: Callable[[Path], None],
-    tmp_path: Path,
-    counts: Counts,
-    caplog: pytest.LogCaptureFixture,
+    damage: Callable[[Path], None], tmp_path: Path, counts: Counts, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = counts.start(tmp_path)
     whole = only_file(tmp_path).read_bytes()

@@ -268,10 +268,7 @@ def test_watch_what_is_wrong(picture: Path, tmp_path: Path, monkeypatch: Any) ->
 
 @pytest.mark.parametrize(
     ("missing", "needing"),
-    [
-        ("av", "gles_apps.live needs the extra apps"),
-        ("glfw", "a window needs glfw"),
-    ],
+    [("av", "gles_apps.live needs the extra apps"), ("glfw", "a window needs glfw")],
 )
 def test_watch_says_what_to_install(missing: str, needing: str, picture: Path) -> None:
     code = (

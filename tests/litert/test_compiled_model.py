@@ -182,10 +182,7 @@ def signatures() -> bytes:
     b = ModelBuilder()
     b.subgraph(body("MUL", 2))
     (y,) = body("ADD", 1)(b)
-    named: Mapping[str, Any] = {
-        "plus": ({"x": 0}, {"y": y}, 0),
-        "times": ({"x": 0}, {"y": y}, 1),
-    }
+    named: Mapping[str, Any] = {"plus": ({"x": 0}, {"y": y}, 0), "times": ({"x": 0}, {"y": y}, 1)}
     return b.build([y], signatures=named)
 
 
@@ -259,10 +256,7 @@ def test_a_failure_of_the_delegate_has_its_reason() -> None:
 
 
 def test_litert_s_own_error_passes_where_the_gpu_alone_lacks_nodes() -> None:
-    with (
-        pytest.raises(RuntimeError, match="ERROR") as caught,
-        gd.litert_environment() as e,
-    ):
+    with pytest.raises(RuntimeError, match="ERROR") as caught, gd.litert_environment() as e:
         compiled(e, split()[0])
     assert not isinstance(caught.value, gd.LiteRtError)
     assert not e.delegates
@@ -337,12 +331,7 @@ def test_a_library_of_data_alone() -> None:
 @pytest.mark.parametrize(
     ("status", "machine", "features", "reason"),
     [
-        (
-            -4,
-            "aarch64",
-            "fp asimd crc32",
-            r"lacks ARMv8.1.s atomic instructions .* use Int",
-        ),
+        (-4, "aarch64", "fp asimd crc32", r"lacks ARMv8.1.s atomic instructions .* use Int"),
         (-4, "aarch64", "fp asimd atomics", "lacks an instruction that LiteRT was built with"),
         (-4, "x86_64", "sse2", "lacks an instruction that LiteRT was built with"),
         (-11, "x86_64", "sse2", "it ended with SIGSEGV"),

@@ -51,9 +51,7 @@ def picture(path: Path) -> NDArray[np.uint8]:
 
 @pytest.mark.parametrize("mode", MODES, ids=str)
 def test_boxes_of_pictures(
-    mode: dict[str, Any],
-    real_model: Callable[[str], bytes],
-    real_picture: Callable[[str], Path],
+    mode: dict[str, Any], real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
     """12804 anchors; the network itself is LiteRT's, so that near scores keep their order."""
     content = real_model(SSD)

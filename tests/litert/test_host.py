@@ -33,15 +33,7 @@ from tests.support.random_graphs import random_graph
 from tests.support.resources import require_flat
 from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
-from tests.support.small import (
-    _WEIGHTS,
-    INPUT,
-    check,
-    run,
-    small_model,
-    tiny_model,
-    with_a_detour,
-)
+from tests.support.small import _WEIGHTS, INPUT, check, run, small_model, tiny_model, with_a_detour
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -111,10 +103,7 @@ def test_at_the_end_of_a_process() -> None:
 
 
 def test_two_interpreters_with_two_delegates() -> None:
-    with (
-        gd.GpuDelegate(model=small_model()) as one,
-        gd.GpuDelegate(model=small_model()) as other,
-    ):
+    with gd.GpuDelegate(model=small_model()) as one, gd.GpuDelegate(model=small_model()) as other:
         interpreters = [in_litert(one), in_litert(other)]
         for scale in (1, 2):
             for interpreter in interpreters:

@@ -16,14 +16,7 @@ import gles_delegate as gd
 from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from tests.support.oracle import (
-    WHOLE,
-    assert_close,
-    in_litert,
-    in_ours,
-    run_delegated,
-    run_gles,
-)
+from tests.support.oracle import WHOLE, assert_close, in_litert, in_ours, run_delegated, run_gles
 from tests.support.sketch import Dims, Sketch
 
 pytestmark = pytest.mark.usefixtures("gl")

@@ -80,10 +80,7 @@ def test_model_at_the_floor(name: str, real_model: Callable[[str], bytes]) -> No
 @pytest.mark.parametrize("name", OF_A_PROFILE)
 @pytest.mark.usefixtures("floor")
 def test_model_with_the_kernels_of_a_profile(
-    name: str,
-    profile: str,
-    real_model: Callable[[str], bytes],
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, profile: str, real_model: Callable[[str], bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     force_profile(monkeypatch, profiles.NAMED[profile])
     content = real_model(name)

@@ -17,12 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import gles_delegate as gd
-from tests.support.oracle import (
-    delegated_interpreter,
-    gles_interpreter,
-    litert_interpreter,
-    run,
-)
+from tests.support.oracle import delegated_interpreter, gles_interpreter, litert_interpreter, run
 
 pytestmark = pytest.mark.usefixtures("gl")
 
@@ -67,10 +62,7 @@ def test_a_sound_from_its_waveform_on(
 @pytest.mark.parametrize("picture", ["cat_720p.jpg", "parrot.jpg"])
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_classifiers_name_the_same(
-    name: str,
-    picture: str,
-    real_model: Callable[[str], bytes],
-    real_picture: Callable[[str], Path],
+    name: str, picture: str, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
     (ours,), (reference,) = both(real_model(name), real_picture(picture))
     assert ours.dtype == reference.dtype == np.uint8

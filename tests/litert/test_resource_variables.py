@@ -10,13 +10,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from tests.support.oracle import (
-    assert_close,
-    in_litert,
-    in_ours,
-    litert_interpreter,
-    run,
-)
+from tests.support.oracle import assert_close, in_litert, in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 

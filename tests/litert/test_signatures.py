@@ -199,8 +199,7 @@ def test_subgraphs_share_a_store(tmp_path: Path, preference: str) -> None:
     """Tensors of equal indices have other weights."""
     content = model(1, 1)
     options = gd.GpuDelegateOptions(
-        inference_preference=getattr(gd.InferencePreference, preference),
-        serialization_dir=tmp_path,
+        inference_preference=getattr(gd.InferencePreference, preference), serialization_dir=tmp_path
     )
     for _ in range(2):
         with gd.GpuDelegate(options) as delegate:

@@ -11,13 +11,7 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from tests.support.app import App
-from tests.support.oracle import (
-    assert_close,
-    complete,
-    run_delegated,
-    run_gles,
-    run_litert,
-)
+from tests.support.oracle import assert_close, complete, run_delegated, run_gles, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 

@@ -22,9 +22,7 @@ from gles_apps.vision.detection import (
     ssd_mobilenet,
     ssd_mobilenet_fpn,
 )
-from gles_apps.vision.landmarks import (
-    LandmarkNetwork,
-)
+from gles_apps.vision.landmarks import LandmarkNetwork
 from gles_apps.vision.regions import Region, rotation_between
 from gles_apps.vision.skeletons import COCO_KEY_POINTS, POSE_LANDMARKS
 from gles_delegate import ImageTransform
@@ -74,10 +72,7 @@ def picture_of(path: Path, size: int) -> NDArray[np.uint8]:
 
 @pytest.mark.parametrize(("name", "label"), [("pets.jpg", 6), ("dog_segmentation.bmp", 3)])
 def test_boxes_of_an_8bit_ssd(
-    name: str,
-    label: int,
-    real_model: Callable[[str], bytes],
-    real_picture: Callable[[str], Path],
+    name: str, label: int, real_model: Callable[[str], bytes], real_picture: Callable[[str], Path]
 ) -> None:
     """A step of its offsets is 1.7 pixels, by which LiteRT's two kernel sets differ, too."""
     content = real_model(SSD)

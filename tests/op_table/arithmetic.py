@@ -214,7 +214,4 @@ OPS: dict[str, Op] = {
 LEFT_TO_LITERT: Cases = (*((op, dict(b=(6,), act="TANH")) for op in ("ADD", "SUB", "MUL", "DIV")),)
 
 
-LITERT_REFUSES: Cases = (
-    ("ADD", dict(a=(2, 3), b=(3, 2))),
-    ("PRELU", dict(x=(6,), alpha=(2, 6))),
-)
+LITERT_REFUSES: Cases = (("ADD", dict(a=(2, 3), b=(3, 2))), ("PRELU", dict(x=(6,), alpha=(2, 6))))

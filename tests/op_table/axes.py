@@ -8,15 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import (
-    CHANNELS,
-    EXTREMES,
-    TENSOR_TYPES,
-    Attributes,
-    Cases,
-    Op,
-    random_dims,
-)
+from tests.op_table.base import CHANNELS, EXTREMES, TENSOR_TYPES, Attributes, Cases, Op, random_dims
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
@@ -116,11 +108,7 @@ def local_response_normalization_random(rng: random.Random) -> Attributes:
 
 
 def along(
-    s: Sketch,
-    x: Dims,
-    kind: str,
-    special: bool = False,
-    extremes: tuple[float, ...] = EXTREMES,
+    s: Sketch, x: Dims, kind: str, special: bool = False, extremes: tuple[float, ...] = EXTREMES
 ) -> int:
     """An input with values of the type `kind`: small whole numbers, but for float32."""
     if special:

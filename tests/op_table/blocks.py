@@ -8,21 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import (
-    Attributes,
-    Cases,
-    Op,
-    random_dims,
-    random_image,
-)
-from tests.op_table.typed import (
-    TYPES,
-    data,
-    ints,
-    moved,
-    random_type,
-    with_types,
-)
+from tests.op_table.base import Attributes, Cases, Op, random_dims, random_image
+from tests.op_table.typed import TYPES, data, ints, moved, random_type, with_types
 from tests.support.sketch import Dims, Sketch
 
 
@@ -76,12 +63,7 @@ def space_to_depth_random(rng: random.Random) -> Attributes:
 
 
 def batch_op(
-    s: Sketch,
-    op: str,
-    x: Dims,
-    block: Dims,
-    borders: tuple[Dims, ...] = (),
-    dtype: str = "float32",
+    s: Sketch, op: str, x: Dims, block: Dims, borders: tuple[Dims, ...] = (), dtype: str = "float32"
 ) -> list[int]:
     """``borders``: the paddings or crops."""
     around = np.array(borders or ((0, 0),) * len(block), np.int32)
@@ -147,11 +129,7 @@ def resize_bilinear(
     return s.op(op, inputs, align_corners=align_corners, half_pixel_centers=half_pixel_centers)
 
 
-RESIZE_MODES: tuple[Attributes, ...] = (
-    {},
-    {"align_corners": True},
-    {"half_pixel_centers": True},
-)
+RESIZE_MODES: tuple[Attributes, ...] = ({}, {"align_corners": True}, {"half_pixel_centers": True})
 
 
 def resize_bilinear_cases() -> Iterator[Attributes]:

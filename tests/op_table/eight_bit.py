@@ -8,11 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.op_table.base import (
-    TENSOR_TYPES,
-    Attributes,
-    Op,
-)
+from tests.op_table.base import TENSOR_TYPES, Attributes, Op
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 

@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gles_delegate.ops import supported_ops
-from tests.op_table.base import (
-    EXTREMES,
-)
+from tests.op_table.base import EXTREMES
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 

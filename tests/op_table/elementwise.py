@@ -14,12 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.op_table.base import (
-    ACTIVATIONS,
-    Attributes,
-    Op,
-    random_dims,
-)
+from tests.op_table.base import ACTIVATIONS, Attributes, Op, random_dims
 from tests.op_table.elements import COMPARISONS, Shapes, add_n, elementwise
 from tests.support.sketch import Dims
 

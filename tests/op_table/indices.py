@@ -8,21 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import (
-    Attributes,
-    Cases,
-    Op,
-    random_dims,
-)
-from tests.op_table.typed import (
-    X,
-    data,
-    moved,
-    random_type,
-    random_values,
-    scalar,
-    with_types,
-)
+from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.typed import X, data, moved, random_type, random_values, scalar, with_types
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 

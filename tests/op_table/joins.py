@@ -9,20 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.op_table.base import (
-    Attributes,
-    Cases,
-    Op,
-    random_dims,
-)
-from tests.op_table.typed import (
-    TYPES,
-    X,
-    data,
-    moved,
-    random_type,
-    with_types,
-)
+from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.typed import TYPES, X, data, moved, random_type, with_types
 from tests.support.sketch import Dims, Sketch
 
 

@@ -6,22 +6,8 @@ import itertools
 import random
 from collections.abc import Iterator
 
-from tests.op_table.base import (
-    Attributes,
-    Cases,
-    Op,
-    random_dims,
-)
-from tests.op_table.typed import (
-    TYPES,
-    X,
-    data,
-    ints,
-    moved,
-    random_type,
-    scalar,
-    with_types,
-)
+from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.typed import TYPES, X, data, ints, moved, random_type, scalar, with_types
 from tests.support.sketch import Dims, Sketch
 
 
@@ -333,9 +319,7 @@ def unpack_random(rng: random.Random) -> Attributes:
 OPS: dict[str, Op] = {
     "SLICE": Op(slice_, with_types(slice_cases), slice_random),
     "DYNAMIC_UPDATE_SLICE": Op(
-        dynamic_update_slice,
-        with_types(dynamic_update_slice_cases),
-        dynamic_update_slice_random,
+        dynamic_update_slice, with_types(dynamic_update_slice_cases), dynamic_update_slice_random
     ),
     "STRIDED_SLICE": Op(strided_slice, with_types(strided_slice_cases), strided_slice_random),
     "SPLIT": Op(split, split_cases, split_random),

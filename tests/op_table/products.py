@@ -8,14 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import (
-    ACTIVATIONS,
-    Attributes,
-    Cases,
-    Op,
-    random_activation,
-    random_dims,
-)
+from tests.op_table.base import ACTIVATIONS, Attributes, Cases, Op, random_activation, random_dims
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import NO_INPUT
 

@@ -8,22 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import (
-    Attributes,
-    Cases,
-    Op,
-    random_dims,
-)
-from tests.op_table.typed import (
-    TYPES,
-    X,
-    data,
-    ints,
-    moved,
-    random_type,
-    scalar,
-    with_types,
-)
+from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.typed import TYPES, X, data, ints, moved, random_type, scalar, with_types
 from tests.support.sketch import Dims, Sketch
 
 

@@ -54,8 +54,7 @@ def report_line(op: str, rows: Sequence[str], drawn: int, context: gd.EglContext
     outcomes = Counter(
         outcome(case, context)
         for case in itertools.chain(
-            (case for case in CASES if case.op in rows),
-            *(random_cases(row, drawn) for row in rows),
+            (case for case in CASES if case.op in rows), *(random_cases(row, drawn) for row in rows)
         )
     )
     remarks = "; ".join(

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.op_table.base import (
-    Attributes,
-)
+from tests.op_table.base import Attributes
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 

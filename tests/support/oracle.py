@@ -70,9 +70,7 @@ def gles_interpreter(
 
 @contextmanager
 def delegated_interpreter(
-    content: bytes,
-    context: gd.EglContext | None = None,
-    options: gd.GpuDelegateOptions = WHOLE,
+    content: bytes, context: gd.EglContext | None = None, options: gd.GpuDelegateOptions = WHOLE
 ) -> Iterator[Interpreter]:
     """`in_litert` with a new delegate."""
     with gd.GpuDelegate(options, context=context, model=content) as delegate:

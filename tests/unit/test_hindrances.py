@@ -51,11 +51,7 @@ def test_variables_that_may_be_the_cause(vendors: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_nvidia_s_containers(
-    devices: str,
-    capabilities: str,
-    is_named: bool,
-    vendors: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    devices: str, capabilities: str, is_named: bool, vendors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NVIDIA_VISIBLE_DEVICES", devices)
     monkeypatch.setenv("NVIDIA_DRIVER_CAPABILITIES", capabilities)

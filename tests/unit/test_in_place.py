@@ -71,10 +71,7 @@ COPIED: dict[str, tuple[int, Callable[[Net], Plan]]] = {
         ),
     ),
     "where a texel is shared": (2, lambda net: joined(net, net.conv(depth=3), net.conv(depth=5))),
-    "along rows": (
-        2,
-        lambda net: joined(net, *(net.conv(depth=8) for _ in "ab"), axis=1),
-    ),
+    "along rows": (2, lambda net: joined(net, *(net.conv(depth=8) for _ in "ab"), axis=1)),
     "outputs": (2, lambda net: net.plan(y := net.conv(), net.op("CONCATENATION", [y, y], axis=3))),
 }
 

@@ -359,10 +359,7 @@ def test_postprocessed_outputs(order: tuple[int, ...]) -> None:
 def test_classes_and_scores_that_look_alike() -> None:
     """TensorFlow 1 lists classes first, TensorFlow 2 lists scores first."""
     classes, scores, count = np.array([[0.0, 1.0]]), np.array([[1.0, 1.0]]), np.array([2.0])
-    for outputs in (
-        [BOXES[:, :2], classes, scores, count],
-        [scores, BOXES[:, :2], count, classes],
-    ):
+    for outputs in ([BOXES[:, :2], classes, scores, count], [scores, BOXES[:, :2], count, classes]):
         assert [d.class_index for d in vision.read_detections(outputs, None)] == [0, 1]
 
 

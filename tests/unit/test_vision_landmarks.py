@@ -12,12 +12,7 @@ from numpy.typing import NDArray
 from gles_apps import vision
 from gles_apps.vision import landmarks as module
 from gles_apps.vision.detection import sigmoid
-from gles_apps.vision.landmarks import (
-    read_face,
-    read_hand,
-    read_pose,
-    refine_by_heat,
-)
+from gles_apps.vision.landmarks import read_face, read_hand, read_pose, refine_by_heat
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import LEFT_EYE, LIPS, RIGHT_EYE
 from gles_delegate import ImageTransform

@@ -209,11 +209,7 @@ def test_skeletons_join_every_point_once(edges: skeletons.Edges, names: tuple[st
 
 
 @pytest.mark.parametrize(
-    ("edges", "names"),
-    [
-        (vision.COCO_EDGES, COCO_KEY_POINTS),
-        (POSE_EDGES, POSE_LANDMARKS),
-    ],
+    ("edges", "names"), [(vision.COCO_EDGES, COCO_KEY_POINTS), (POSE_EDGES, POSE_LANDMARKS)]
 )
 def test_left_and_right_mirror_each_other(edges: skeletons.Edges, names: tuple[str, ...]) -> None:
     swap = {"left": "right", "right": "left"}

@@ -14,11 +14,7 @@ from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode, also_named
-from gles_apps.tasks.vision.hand_landmarker import (
-    HandFollower,
-    HandLandmarkerResult,
-    hand_result,
-)
+from gles_apps.tasks.vision.hand_landmarker import HandFollower, HandLandmarkerResult, hand_result
 from gles_apps.tasks.vision.methods import Recognizes
 from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.landmarks import Landmarks
