@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -41,7 +42,8 @@ def gpu(gl: None) -> Iterator[GpuContext]:
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)
 def test_every_form_of_every_profile_is_right(case: Case, gpu: GpuContext) -> None:
     """Each distinct plan once; its dispatches write what they should."""
+    verification = replace(built(case), half="16-bit" not in case.op)  # float16 has 11 bits
     with gpu.guard():
-        results = [*verified(gpu, [built(case)], forms_of_profiles(gpu.limits))]
+        results = [*verified(gpu, [verification], forms_of_profiles(gpu.limits))]
     assert results
     assert [result for result in results if not result.passed] == []
