@@ -285,7 +285,6 @@ class Predictor:
             return None
 
     def _in_batches(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
-        """The outputs, computed for `size` rows at a time."""
         batches = [
             self._run_padded(
                 {n: a[i : i + size] for n, a in feeds.items()}, min(size, rows - i), size

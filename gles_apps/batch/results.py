@@ -328,7 +328,6 @@ def open_results(output: Path, model: str, columns: Columns) -> Results:
 
 
 def _write_csv(path: Path, columns: Mapping[str, Column], rows: Iterator[Row]) -> None:
-    """A line for each row, with a cell for each number."""
     names = [
         f"{name}_{i}" if column.count > 1 else name
         for name, column in columns.items()
@@ -425,7 +424,6 @@ def _check(path: str, picture: str, error: str | None, results: bytes) -> str:
 
 
 def _digest_of(path: Path) -> str:
-    """The digest of a file, which is then on the disk."""
     hashed = blake2b(digest_size=16)
     with path.open("rb") as file:
         os.fsync(file.fileno())

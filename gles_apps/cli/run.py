@@ -278,7 +278,6 @@ def _print(shown: dict[str, Any]) -> None:
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a result without its points."""
     return {key: "" if value is None else value for key, value in row.items() if key in SHOWN}
 
 

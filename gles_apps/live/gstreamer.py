@@ -510,8 +510,6 @@ class SinkPicture:
 
 
 class _Loan:
-    """A sample whose textures are lent."""
-
     def __init__(self, sample: int) -> None:
         self.sample = sample
         self.mapped: list[MapInfo] = []

@@ -48,7 +48,6 @@ _SHAPE = {"ends": 4, "radius": 1, "tint": 4, "letter": 4}
 
 
 def _shader(name: str) -> str:
-    """A file of ``glsl/live``."""
     return read_body(f"live/{name}").text
 
 

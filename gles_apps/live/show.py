@@ -406,7 +406,6 @@ class _Loop:
 
     @property
     def _rate(self) -> float:
-        """Frames per second."""
         return 1000 / self._app.timings.milliseconds.get("frame", 1000)
 
     @cached_property
@@ -430,6 +429,5 @@ class _Loop:
 
 
 def _give_back(frame: Frame) -> None:
-    """Close a frame that its source lends."""
     if isinstance(frame.texture, GpuFrame):
         frame.texture.close()

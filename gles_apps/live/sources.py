@@ -419,7 +419,6 @@ class Recording(Closing):
         self._encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels[:height, :width])))
 
     def _encode(self, frame: av.VideoFrame | None) -> None:
-        """Add a frame; None completes the file."""
         assert self._container is not None
         with _failing_to(f"write the video {self._path}"):
             self._container.mux(self._stream.encode(frame))

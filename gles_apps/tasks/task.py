@@ -118,7 +118,6 @@ class Task(Closing, Generic[R]):
         return self._networks[0]
 
     def _network(self, name: str | None = None) -> PictureNetwork:
-        """The network of a file of the bundle; None: the only one."""
         model = self.assets.model() if name is None else self.assets.member(name)
         base = self.options.base_options
         network = self._place.run(lambda: PictureNetwork(model, name or "model", self._place, base))
@@ -158,7 +157,6 @@ class Task(Closing, Generic[R]):
             raise
 
     def _start_stream(self, *, newest_only: bool) -> None:
-        """Start the thread of a stream, which ends with the task."""
         with on_error(self.close):
             if self._place.is_apps:
                 raise ValueError(
@@ -169,7 +167,6 @@ class Task(Closing, Generic[R]):
             self._lease.own(self._stream.end)
 
     def _advance(self, timestamp_ms: int) -> None:
-        """Accept the time of a frame."""
         if not abs(timestamp_ms) < MOST_MS:
             raise ValueError(f"expected a time in ms, a finite number, found {timestamp_ms}")
         if self._last_timestamp is not None and timestamp_ms <= self._last_timestamp:

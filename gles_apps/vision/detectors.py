@@ -182,7 +182,6 @@ def has_postprocessing(output_shapes: Sequence[Sequence[int]]) -> bool:
 
 
 def _presets(size: Size) -> list[Detector]:
-    """The presets for inputs of this height and width."""
     fixed = (
         FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
     )  # fmt: skip

@@ -277,7 +277,6 @@ def _prototypes(size: Size, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple
 
 
 def _mask_grid(size: Size) -> Size:
-    """Height and width of the prototypes."""
     return math.ceil(size[0] / 4), math.ceil(size[1] / 4)
 
 
@@ -414,7 +413,6 @@ def _check(boxes: _Boxes, detector: YoloDetector) -> None:
 
 
 def _are_good(boxes: _Boxes, detector: YoloDetector) -> Array:
-    """Whether each box may be a detection."""
     scores, classes, places = boxes.scores, boxes.classes, boxes.places
     sides = places[:, 2:] if detector.has_centers else places[:, 2:] - places[:, :2]
     good: Array = (scores >= detector.threshold) & (scores <= 1 + ROUNDING) & (sides >= 0).all(1)

@@ -105,8 +105,6 @@ class _Target(NamedTuple):
 
 
 class _Entry(NamedTuple):
-    """A subgraph that apps run."""
-
     graph: Graph
     lowered: Lowered
     partition: Partition

@@ -69,7 +69,6 @@ def _glapi() -> ctypes.CDLL | None:
 
 
 def _loaded() -> ctypes.CDLL | None:
-    """The library; None if this process has not loaded it."""
     for name in ("libOSMesa.so.8", "libOSMesa.so.6"):
         with suppress(OSError, AttributeError):
             return with_prototypes(ctypes.CDLL(name, os.RTLD_NOLOAD), _PROTOTYPES)

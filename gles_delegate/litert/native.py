@@ -256,7 +256,6 @@ _kernels: dict[int, _NativeKernel] = {}
 
 
 def _without_frames(error: BaseException) -> BaseException:
-    """Drop the tracebacks of an exception and its causes."""
     chain: BaseException | None = error
     while chain is not None:
         chain.__traceback__ = None

@@ -217,7 +217,6 @@ class _Lowerer:
         return self._only is None or node.index in self._only
 
     def _is_inner(self, node: Node) -> bool:
-        """Whether the node comes from a subgraph."""
         return node is not self._own[node.index]
 
     def _note_added_tensors(self) -> None:

@@ -128,7 +128,6 @@ class _Chains:
         return found
 
     def _before(self, dispatch: Dispatch) -> list[Dispatch]:
-        """The dispatches of its chain that compute its operands."""
         found: dict[int, Dispatch] = {}
         pending = [dispatch]
         for reader in pending:
@@ -299,7 +298,6 @@ def _without(symbol: Symbol, factors: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
 def _dispatch(
     last: Dispatch, normalization: Normalization, epilogue: tuple[Call, ...], limits: Limits
 ) -> Dispatch | None:
-    """The dispatch that computes it with the epilogue, instead of the last one of its chain."""
     scale, factor = normalization.scale, normalization.factor
     x, output = scale.squares.x, last.output
     constants = ((ops.MUL, normalization.gain), (ops.ADD, normalization.offset))

@@ -177,7 +177,6 @@ class StandAlone:
         return self._arrays[index]
 
     def _is_on_host(self, tensor: Tensor) -> bool:
-        """Whether the host has an array for it."""
         boundary = (*self._graph.inputs, *self._graph.outputs)
         return tensor.index in boundary or tensor.is_variable
 

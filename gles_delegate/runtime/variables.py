@@ -27,7 +27,6 @@ class Variables:
 
     @cached_property
     def _variables(self) -> Mapping[str, Variable]:
-        """Every variable of the model, by its name."""
         return find_variables(self._graph)
 
     def buffer(self, name: str, edge: Edge) -> BoundBuffer:

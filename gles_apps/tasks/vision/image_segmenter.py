@@ -154,7 +154,6 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             self._prepare(options, self._network())
 
     def _prepare(self, options: ImageSegmenterOptions, network: PictureNetwork) -> None:
-        """Decide how to read the network."""
         network.sees_alpha = self.sees_alpha
         shape = network.shapes[-1]
         self._are_numbers = network.has_numbers(-1)

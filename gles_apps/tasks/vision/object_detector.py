@@ -83,7 +83,6 @@ class ObjectDetector(Detects[DetectionResult]):
             self._prepare(options, self._network())
 
     def _prepare(self, options: ObjectDetectorOptions, network: PictureNetwork) -> None:
-        """Decide how to read the network."""
         outputs = network.metadata.outputs
         if options.labels is not None:
             outputs = tuple(replace(each, labels=tuple(options.labels)) for each in outputs)
@@ -137,7 +136,6 @@ class ObjectDetector(Detects[DetectionResult]):
         return result
 
     def _number(self, objects: Sequence[Detected], timestamp_ms: int) -> None:
-        """Set the numbers of a frame's objects."""
         seconds = 0.0 if self._latest is None else (timestamp_ms - self._latest) / 1000
         found = [each.found for each in objects if each.found is not None]
         numbers, self._identities = self._identities.with_detections(found, seconds)

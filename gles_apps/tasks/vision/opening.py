@@ -109,7 +109,6 @@ def require_task(base: BaseOptions, settings: TaskSettings) -> str:
 
 
 def _ends(graph: Graph) -> tuple[list[Tensor], list[Tensor]]:
-    """The inputs and outputs of a model."""
     inputs = [graph.tensors[index] for index in graph.inputs]
     return inputs, [graph.tensors[index] for index in graph.outputs]
 

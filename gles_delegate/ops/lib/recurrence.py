@@ -618,7 +618,6 @@ def _vector(numbers: Sequence[float]) -> str:
 
 
 def _weights(layer: _Layer) -> Const:
-    """The weights of glsl/lib/lstm.glsl."""
     node, inputs, slices = layer.node, layer.inputs, layer.slices
     none = (ABSENT,) * GATES
     indices = (
