@@ -148,7 +148,7 @@ def attack_file(rng: Generator, folder: Path) -> None:
         path.mkdir()
     elif fate > 1:
         path.write_bytes(damaged(rng, path.suffix))
-    with suppress(RuntimeError):
+    with suppress(FileNotFoundError if fate == 1 else RuntimeError):
         mp.Image.create_from_file(path)
     try:
         source = opened(rng, path)
