@@ -198,6 +198,7 @@ def _answered(request: Request) -> Any:
     try:
         return answer.result(PATIENCE)
     except FutureTimeoutError:  # in Python 3.10, not the builtin one
+        answer.add_done_callback(lambda late: late.exception() or late.result().close())
         raise TimeoutError from None
 
 

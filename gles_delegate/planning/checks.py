@@ -26,7 +26,7 @@ from gles_delegate.shaders.dispatch import (
 )
 
 LARGEST = float(np.finfo(np.float32).max)
-MOST_BIAS = 1 << 30
+MOST_BIAS = (1 << 31) - 1
 """To which converters clamp."""
 
 

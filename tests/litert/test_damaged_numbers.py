@@ -104,12 +104,12 @@ def test_a_channel_of_zeros_may_have_no_scale(op: str) -> None:
     assert reasons(convolution(op, {"weights": 0.0})) == []
 
 
-@pytest.mark.parametrize("bias", [-(1 << 31), (1 << 31) - 1, (1 << 30) + 64])
+@pytest.mark.parametrize("bias", [-(1 << 31)])
 @pytest.mark.parametrize("op", OPS)
 def test_biases_that_exceed_sums(op: str, bias: int) -> None:
-    assert reasons(convolution(op, bias=1 << 30)) == []
+    assert reasons(convolution(op, bias=(1 << 31) - 1)) == []
     (reason,) = reasons(convolution(op, bias=bias))
-    assert f"biases of up to {abs(bias)}; expected at most {1 << 30}" in reason
+    assert f"biases of up to {abs(bias)}; expected at most {(1 << 31) - 1}" in reason
 
 
 def sparse(content: bytes, position: int) -> bytes:
