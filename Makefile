@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: say demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-oldest test-peers test-systems test-toolkits \
+.PHONY: say demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-oldest test-peers test-profiles test-systems test-toolkits \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -97,6 +97,10 @@ test-litert: .venv/.with-test
 			tests/litert/test_compiled_model.py \
 			|| exit 1; \
 	done
+
+# Every form of every profile's kernels, over all cases of the op table's convolutions.
+test-profiles: .venv/.with-test
+	$(pytest) --fresh 1 tests/litert/test_profiles.py
 
 # With each lower bound of setup.cfg, which needs a Python that these versions have wheels for.
 OLDEST := python3.10

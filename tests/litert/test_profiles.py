@@ -10,8 +10,8 @@ import pytest
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.verification.check import verified
 from tests.op_table import CASES, Case, sample
+from tests.support import sampling
 from tests.support.force import forms_of_profiles
-from tests.support.sampling import choose
 from tests.support.verification import built
 
 pytestmark = pytest.mark.usefixtures("gl", "floor")
@@ -29,7 +29,8 @@ def cases_of(*ops: str) -> list[Case]:
 
 
 EVERY = [*cases_of(*CONVOLUTIONS), *sample(cases_of(*OTHERS), 20, seed=0)]
-SAMPLE = choose("by profile", EVERY, sample(EVERY, 10))
+SAMPLE = EVERY if sampling.fresh else sample(EVERY, 60 if sampling.everything else 10)
+sampling.counts["by profile"] = len(SAMPLE), len(EVERY)
 
 
 @pytest.fixture(scope="module")
