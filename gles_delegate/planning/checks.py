@@ -27,7 +27,7 @@ from gles_delegate.shaders.dispatch import (
 
 LARGEST = float(np.finfo(np.float32).max)
 MOST_BIAS = (1 << 31) - 1
-"""To which converters clamp."""
+"""Largest bias that converters write: they clamp to it."""
 
 
 def checked_steps(node: NodeView) -> list[Step]:
