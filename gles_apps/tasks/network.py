@@ -126,7 +126,9 @@ class PictureNetwork(Closing):
         details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
         seen = picture_transform(shape, dtype, metadata, self._options.mean, self._options.std)
-        return seen if self.sees_alpha else seen._without_alpha()
+        # Networks of hair take the previous mask there; image_segmenter_graph.cc passes none.
+        is_hidden = seen.channels == "rgba" and not self.sees_alpha
+        return replace(seen, channels="rgb0") if is_hidden else seen
 
     def normalized(self, transform: ImageTransform) -> ImageTransform:
         """A detector's own preprocessing, in which the options take precedence."""

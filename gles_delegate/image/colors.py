@@ -6,7 +6,7 @@ import numpy as np
 
 from gles_delegate.model.graph import Array
 
-CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4}
+CHANNELS: dict[str, int] = {"rgb": 3, "bgr": 3, "gray": 1, "rgba": 4, "rgb0": 4}
 
 LUMA: dict[str, tuple[float, float, float]] = {
     "bt601": (0.299, 0.587, 0.114),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,8 @@ def as_tensor(picture: Image, details: dict[str, Any], transform: ImageTransform
     shape = tuple(int(size) for size in details["shape"])
     mode = picture_mode(shape)
     assert mode is not None
-    if not picture.has_transparency_data:
-        transform = transform._without_alpha()
+    if transform.channels == "rgba" and not picture.has_transparency_data:
+        transform = replace(transform, channels="rgb0")
     pixels, dtype = np.asarray(converted(picture, mode)), np.dtype(details["dtype"]).name
     pair = details["quantization"]
     size = (shape[1], shape[2])

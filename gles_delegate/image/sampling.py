@@ -155,7 +155,8 @@ def _channels(planes: list[Array], look: Look) -> Array:
     if look.channels == "gray":
         gray: Array = colors[:, :3] @ np.transpose([LUMA["bt601"]])
         return gray
-    return colors[:, ["rgba".index(channel) for channel in look.channels]]
+    # -1: alpha
+    return colors[:, ["rgb".find(channel) for channel in look.channels]]
 
 
 def _rgba(planes: list[Array], look: Look) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
@@ -16,7 +16,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 
 Fit: TypeAlias = Literal["stretch", "letterbox", "crop"]
-Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba"]
+Channels: TypeAlias = Literal["rgb", "bgr", "gray", "rgba", "rgb0"]
 Yuv: TypeAlias = Literal["bt601", "bt709", "bt2020"]
 Packed: TypeAlias = Literal["yuyv", "uyvy"]
 Siting: TypeAlias = Literal["center", "left"]
@@ -57,7 +57,8 @@ class ImageTransform:
             (x, y) in the tensor to the position (a x + b y + c, d x + e y + f) in the picture.
         flip_x: Mirror the picture first; `roi` refers to the mirrored picture.
         flip_y: The picture's first row is the bottom one, as in textures drawn by OpenGL.
-        channels: Channels of the tensor: "rgb", "bgr", "rgba", or "gray" (BT.601 luma).
+        channels: Channels of the tensor: "rgb", "bgr", "rgba", "rgb0" (with the color 0 for
+            alpha), or "gray" (BT.601 luma).
         mean: The tensor gets (color - mean) / std, for colors from 0 to 255. A number, or one per
             channel. Without mean and std: 0 to 1 in float and quantized 16-bit tensors; in other
             integer tensors the color itself, and in int8 the color minus 128.
@@ -200,16 +201,6 @@ class ImageTransform:
         """The number of channels of the tensor."""
         return CHANNELS[self.channels]
 
-    def _without_alpha(self) -> ImageTransform:
-        """The same for colors, and 0 for alpha: networks of hair take the previous mask there, and
-        MediaPipe's image_segmenter_graph.cc passes none.
-        """
-        if self.channels != "rgba":
-            return self
-        mean = np.broadcast_to(0.0 if self.mean is None else self.mean, 4).tolist()
-        std = np.broadcast_to(255.0 if self.std is None else self.std, 4).tolist()
-        return replace(self, mean=(*mean[:3], 255.0), std=tuple(std))
-
     def is_planar(self, shape: Sequence[int]) -> bool:
         """Whether a tensor of this shape has its channels in front of height and width."""
         return shape[-1] != self.depth and len(shape) > 2 and shape[-3] == self.depth
@@ -315,13 +306,14 @@ class ImageTransform:
     def scaling(self, dtype: str, quantization: tuple[float, int]) -> tuple[Array, Array]:
         """Gain and bias [channels] from colors of 0 to 255 to a tensor's numbers."""
         one, (scale, zero_point) = np.ones(self.depth), quantization
+        seen = np.array([1, 1, 1, 0]) if self.channels == "rgb0" else one
         is_integer = np.dtype(dtype).kind in "iu"
         if self.mean is not None and self.std is not None:
-            gain, bias = one / self.std, -one * self.mean / self.std
+            gain, bias = seen / self.std, -one * self.mean / self.std
         elif dtype in BYTE_LIMITS or (is_integer and not scale):
-            return one, one * BYTE_LIMITS.get(dtype, (0, 255))[0]
+            return seen, one * BYTE_LIMITS.get(dtype, (0, 255))[0]
         else:
-            gain, bias = one / 255, one * 0
+            gain, bias = seen / 255, one * 0
         if is_integer and scale:
             return gain / scale, bias / scale + zero_point
         return gain, bias

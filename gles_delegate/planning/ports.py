@@ -239,7 +239,7 @@ class SampledPicture:
             "EXTERNAL": int(self.external),
             "SRGB": int(self.srgb),
             "GRAY": int(gray),
-            "ORDER": "rgba" if gray else (options.channels + "a")[:4],
+            "ORDER": "rgba" if gray else f"{options.channels[:3]}a",
             "EDGE": EDGE,
             "REACH": options.reach,
             "BLACK": float(black),

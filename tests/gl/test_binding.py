@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("gl")
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 256, (30, 44, 4), np.uint8)
-CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4}
+CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgb0": 4}
 
 
 @pytest.fixture
@@ -86,6 +86,7 @@ TRANSFORMS: dict[str, dict[str, Any]] = {
     "bgr": {"channels": "bgr"},
     "gray": {"channels": "gray", "mean": 10, "std": 3},
     "rgba": {"channels": "rgba"},
+    "rgb0": {"channels": "rgb0", "mean": 10, "std": 3},
     "replicated": {"roi": (-9.5, 4.25, 20, 60), "border": "replicate", "padding": 9},
     "replicated turned": {"rotation": 33.0, "border": "replicate"},
     "replicated far away": {"roi": (3000, -5000, 20, 4000), "border": "replicate"},
@@ -244,7 +245,9 @@ def test_packed_pixels_have_four_channels(channels: int, app: App) -> None:
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("scale", [0.0, 1 / 64])
-@pytest.mark.parametrize("options", [{}, {"mean": 127.5, "std": 60}, {"channels": "rgba"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"mean": 127.5, "std": 60}, {"channels": "rgba"}, {"channels": "rgb0"}]
+)
 @pytest.mark.parametrize("channels_first", [False, True])
 def test_8_bit_inputs(
     dtype: str, scale: float, options: dict[str, Any], channels_first: bool, app: App

@@ -114,7 +114,9 @@ def test_wrong_calls() -> None:
 @pytest.mark.parametrize("degrees", [0, 90, 180])
 @pytest.mark.parametrize("alpha", [None, 0, 100, 255])
 def test_a_segmenter_of_four_channels(delegate: Any, degrees: int, alpha: int | None) -> None:
-    """MediaPipe's graph neither turns its pictures nor shows it their alpha."""
+    """Its pictures are not turned, as in MediaPipe's graph, and their alpha is not seen, as in the
+    graph if the second label is "hair".
+    """
     if delegate is not None:
         pytest.importorskip("ai_edge_litert")
     pixels = np.random.default_rng(0).integers(0, 256, (*SIZE, 3), np.uint8)

@@ -226,6 +226,21 @@ def test_affine_leads_back_to_the_picture() -> None:
     assert (x, y) == pytest.approx((44, 0))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "int8"])
+@pytest.mark.parametrize("scaling", [{}, {"mean": 127.5, "std": 60}])
+def test_alpha_that_is_not_seen_is_0(dtype: str, scaling: dict[str, Any]) -> None:
+    alpha = RNG.integers(0, 256, (30, 44, 1), np.uint8)
+    clear, seen = (np.concatenate([PICTURE, each], 2) for each in (alpha * 0, alpha))
+    for quantization in ((0.0, 0), (1 / 64, 3)):
+        wanted, found = (
+            ImageTransform(channels=channels, **scaling).apply(
+                picture, (30, 44), dtype=dtype, quantization=quantization
+            )
+            for channels, picture in (("rgba", clear), ("rgb0", seen))
+        )
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_channels() -> None:
     rgba = pixels(PICTURE, (30, 44), channels="rgba")
     np.testing.assert_allclose(rgba[..., :3], PICTURE, atol=1e-4)

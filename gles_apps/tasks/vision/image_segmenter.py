@@ -172,7 +172,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         if options.output_texture is not None:
             output = options.output_texture
             self._place.run(lambda: self._write_to_texture(shape, output))
-        self._like, self._opencv = network.transform, network.transform.channels != "rgba"
+        self._like, self._opencv = network.transform, network.transform.depth != 4
 
     def _write_to_texture(
         self, shape: Sequence[int], output: ImageOutput | Literal["classes"]
