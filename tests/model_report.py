@@ -22,7 +22,15 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
-from gles_delegate.bench.comparison import Difference, compare_with, prepare, random_feeds
+from gles_delegate.bench.comparison import (
+    Difference,
+    agreement,
+    compare_nodes,
+    compare_with,
+    may_be_rounding,
+    prepare,
+    random_feeds,
+)
 from gles_delegate.cli.inspect import count_ops
 from gles_delegate.model.reader import ModelFile, read_models
 from tests.support.models import sensible_inputs
@@ -44,7 +52,7 @@ class Outcome:
         report: Where its nodes run.
         differences: Of each output, from LiteRT's CPU kernels; empty if those do not run it.
         problem: Why it does not run, or is not compared; "" if nothing is wrong.
-        failed: Whether it does not run, or a difference is larger than it may be.
+        failed: Whether it does not run, or differs as `gles-delegate compare` judges it.
         seconds: For start, runs and comparison.
     """
 
@@ -109,7 +117,10 @@ def run_in(host: str, name: str, model: ModelFile) -> Outcome:
         except (gd.DelegateError, RuntimeError, ValueError) as error:
             problem, failed = f"{type(error).__name__}: {_first_line(error)}", True
         report = delegate.report
-    failed = failed or not all(difference.passed for difference in differences)
+    if differences:
+        graph = model.graph()
+        nodes = compare_nodes(model, feeds) if may_be_rounding(graph, differences) else ()
+        failed = agreement(differences, list(nodes)) is False
     seconds = time.perf_counter() - begin
     return Outcome(name, host, report, tuple(differences), problem, failed, seconds)
 

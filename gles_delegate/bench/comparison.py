@@ -45,10 +45,11 @@ class Difference:
         error: The largest difference; in steps for 8-bit tensors.
         scale: The largest finite magnitude in LiteRT's tensor; 1 for integers, and if all are 0.
         allowed: The largest ``error / scale`` that passes.
-        apart: The largest difference between XNNPACK's and LiteRT's own kernels; 0
-            if it was not measured because all outputs pass.
+        apart: The largest difference between XNNPACK's and LiteRT's own kernels; 0 if it was not
+            measured because all outputs pass.
         span: The largest distance from zero in LiteRT's tensor, in the units of `error`.
         same_maximum: Whether both have their maximum at the same index (top-1).
+        is_rounded: Whether LiteRT quantizes the node's activations to 8 bits.
     """
 
     tensor: int
@@ -62,6 +63,7 @@ class Difference:
     allowed: float
     same_maximum: bool
     span: float
+    is_rounded: bool
     apart: float = 0
 
     @property
@@ -92,8 +94,7 @@ def compare_outputs(
     Signatures of other subgraphs are run too, on random inputs. Rounding accumulates in deep
     networks, especially of 8-bit tensors, and LiteRT's kernels differ from each other, too. So an
     output that differs by more than is allowed is judged by their difference, up to `CEILING`.
-    Raises `LiteRtError`
-    if LiteRT does not run the model, and what `Interpreter` raises.
+    Raises `LiteRtError` if LiteRT does not run the model, and what `Interpreter` raises.
 
     Args:
         feeds: The inputs by tensor index, in any shape that the model can be resized to.
@@ -136,11 +137,10 @@ def compare_with(
                 expected = run(litert_cpu(model, builtin=True))
         theirs += expected
         makers = {index: node for node in subgraph.nodes for index in node.outputs}
-        is_dynamic = any(has_dynamic_range(subgraph, node) for node in subgraph.nodes)
-        most = max(tolerance, is_dynamic * DYNAMIC_RANGE)
+        is_rounded = any(has_dynamic_range(subgraph, node) for node in subgraph.nodes)
         for index, one, other in zip(outputs, run(ours), expected, strict=True):
             tensor, node = subgraph.tensors[index], makers.get(index)
-            differences.append(_difference(tensor, node, one, other, most, steps))
+            differences.append(_difference(tensor, node, one, other, tolerance, steps, is_rounded))
     if all(difference.passed for difference in differences):
         return differences
     try:
@@ -224,11 +224,11 @@ def compare_nodes(
         for node in [graph.nodes[n.index] for n in nodes if n.delegated and not n.folded]:
             if opaque.intersection(node.inputs):
                 continue
-            most = DYNAMIC_RANGE if has_dynamic_range(graph, node) else tolerance
+            is_rounded = has_dynamic_range(graph, node)
             for index, result in _run_node(delegation, node, shapes, theirs).items():
                 if index not in opaque:
                     tensor, expected = graph.tensors[index], theirs.get_tensor(index)
-                    yield _difference(tensor, node, result, expected, most, steps)
+                    yield _difference(tensor, node, result, expected, tolerance, steps, is_rounded)
 
 
 def _run_node(
@@ -251,9 +251,8 @@ def may_be_rounding(graph: Graph, outputs: Sequence[Difference]) -> bool:
     """Whether outputs may differ by rounding that accumulates, so that nodes must be compared:
     nodes compute quantized tensors, or LiteRT's kernels are as far apart.
     """
-    # LiteRT's nodes of dynamic range are not exact enough to judge others.
-    is_dynamic = any(has_dynamic_range(graph, node) for node in graph.nodes)
-    within = [each.most if is_dynamic else each.allowed * each.scale for each in outputs]
+    # Nodes whose activations LiteRT rounds are not exact enough to judge others.
+    within = [each.most if each.is_rounded else each.allowed * each.scale for each in outputs]
     off = [each for each, most in zip(outputs, within, strict=True) if each.error > most]
     if off and all(each.error <= MARGIN * each.apart for each in off):
         return True
@@ -262,12 +261,13 @@ def may_be_rounding(graph: Graph, outputs: Sequence[Difference]) -> bool:
 
 
 def agreement(outputs: Sequence[Difference], nodes: Sequence[Difference]) -> bool | None:
-    """Whether nodes, if there are any, or else outputs agree; None: nodes do, and an output is too
-    far off to say that the whole does.
+    """Whether nodes, if there are any, or else outputs agree; None: nothing shows it, as an output
+    is too far off, or nodes are off by no more than LiteRT's rounding of activations may explain.
     """
-    if not all(each.passed for each in nodes or outputs):
+    failed = [each for each in nodes or outputs if not each.passed]
+    if any(each.error > each.ceiling or not (nodes and each.is_rounded) for each in failed):
         return False
-    return None if nodes and any(each.error > each.ceiling for each in outputs) else True
+    return None if failed or (nodes and any(e.error > e.ceiling for e in outputs)) else True
 
 
 def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
@@ -300,13 +300,20 @@ def draw_inputs(graph: Graph, indices: Collection[int], seed: int = 0) -> dict[i
 
 
 def _difference(
-    tensor: Tensor, node: Node | None, ours: Array, theirs: Array, tolerance: float, steps: int
+    tensor: Tensor,
+    node: Node | None,
+    ours: Array,
+    theirs: Array,
+    tolerance: float,
+    steps: int,
+    is_rounded: bool,
 ) -> Difference:
     if ours.shape != theirs.shape:
         raise LiteRtError(
             f"tensor {tensor.index} has the shape {list(ours.shape)} here, and "
             f"{list(theirs.shape)} in LiteRT"
         )
+    tolerance = max(tolerance, is_rounded * DYNAMIC_RANGE)
     is_real, zero = theirs.dtype.kind in "fc", (tensor.quantization.zero_points or (0,))[0]
     return Difference(
         tensor.index,
@@ -320,6 +327,7 @@ def _difference(
         allowed=allowed_error(theirs, tensor.is_quantized, tolerance, steps),
         same_maximum=bool(ours.size == 0 or np.argmax(ours) == np.argmax(theirs)),
         span=scale_of(theirs) if is_real else largest_error(theirs, np.full_like(theirs, zero)),
+        is_rounded=is_rounded,
     )
 
 

@@ -52,7 +52,8 @@ def compare(
     too. Then each node is judged separately, on LiteRT's tensors; with weights of 8 bits and real
     activations, only if an output differs by more than twice what LiteRT's own kernels and XNNPACK
     do, or than a quarter of its largest number. If all nodes agree, and an output differs by more
-    than that quarter, it exits with status 3: nothing shows whether the output is right.
+    than that quarter, or if only nodes differ for which LiteRT rounds activations to 8 bits, it
+    exits with status 3: nothing shows whether the output is right.
 
     With --writes, each dispatch also runs separately, and must write every byte of its output and
     no other: that finds faults of a driver or a kernel which a comparison may miss.
@@ -104,7 +105,7 @@ def _print(
         )
     passed = all(difference.passed for difference in nodes or differences)
     common.print_text(common.verdict(_verdict(nodes or differences), passed))
-    if passed and comparison.agreement(differences, nodes) is None:
+    if comparison.agreement(differences, nodes) is None:
         common.print_text(common.verdict(_UNJUDGED, False))
     if wrong is not None:
         text = "\n".join(wrong) or "each dispatch writes its output, and nothing else"
@@ -113,8 +114,8 @@ def _print(
 
 _STATUS = {True: 0, False: 1, None: 3}
 _UNJUDGED = (
-    "cannot judge: each node agrees, and an output differs by more than a quarter of its largest "
-    "number; give an --input that the network was trained for"
+    "cannot judge: rounding, also of activations to 8 bits in LiteRT, explains what each node "
+    "differs by, and an output differs by more; give an --input that the network was trained for"
 )
 _LEGEND = (
     "off by: the largest difference from LiteRT's tensor, in steps for 8-bit tensors; "

@@ -169,11 +169,20 @@ def test_a_healthy_8_bit_network_is_judged_node_by_node(
     assert all(node["passed"] for node in data["nodes"])
 
 
-def steep() -> bytes:
-    """Weights of 8 bits, by which LiteRT's kernels are about 1 % apart, and a steep step after."""
+def steep(first: float = 1) -> bytes:
+    """Weights of 8 bits, by which LiteRT's kernels are about 1 % apart, and a steep step after.
+
+    Args:
+        first: Factor of the first channel, which has no weights.
+    """
     s = Sketch(np.random.default_rng(0))
     x, shape = s.input((1, 8, 8, 16), name="x"), (1, 8, 8, 8)
     numbers = s.rng.integers(-127, 128, (8, 3, 3, 16)).astype(np.int8)
+    if first != 1:
+        numbers[..., 0] = 0
+        factors = np.ones(16, np.float32)
+        factors[0] = first
+        x = s.op("MUL", [x, s.constant(factors)], [(1, 8, 8, 16)])
     weights = s.constant(numbers, quantization=quantization(0.01))
     filters = [weights, s.constant(np.zeros(8, np.float32))]
     y = s.op("CONV_2D", [x, *filters], [shape], stride_w=1, stride_h=1)
@@ -192,13 +201,22 @@ def test_compare_says_where_it_cannot_judge(
         monkeypatch.setattr(gd.Interpreter, "get_tensor", lambda *a: get(*a) / np.float32(2))
     text = call("compare", path, status=3, errors_at="stdout")
     assert "all 3 tensors agree" in text
-    assert "cannot judge: each node agrees, and an output differs by more than a quarter" in text
+    assert "cannot judge: rounding" in text
     data = json.loads(call("compare", path, "--json", status=3, errors_at="stdout"))
     (scores,) = data["tensors"]
     assert (data["passed"], scores["passed"]) == (None, False)
     assert scores["apart"] > 0.4
     assert scores["allowed"] == pytest.approx(0.25)
     assert len(data["nodes"]) == 3
+
+
+def test_compare_cannot_judge_nodes_of_rounded_activations(tmp_path: Path) -> None:
+    path = saved(tmp_path / "model.tflite", steep(20))
+    text = call("compare", path, status=3, errors_at="stdout")
+    assert "1 of 4 tensors differ" in text
+    assert "cannot judge: rounding" in text
+    wrong = saved(tmp_path / "wrong.tflite", steep(1000))
+    assert "cannot judge" not in call("compare", wrong, status=1, errors_at="stdout")
 
 
 def test_a_halved_8_bit_output_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,8 @@ def sensible_inputs(name: str) -> dict[int, NDArray[Any]]:
 
 ONE_A_KERNEL = {
     "custom_ssd_mobilenet_v2_fpn_lite_320x320.tflite",
+    "exports/jax_reduce_window.tflite",
+    "exports/jax_scatter.tflite",
     "face_landmark_with_attention.tflite",
     "hair_segmentation.tflite",
     "keras_lstm_mnist_ptq.tflite",
