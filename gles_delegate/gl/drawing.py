@@ -22,7 +22,7 @@ Uniform: TypeAlias = bool | int | float | Sequence[float]
 
 Call: TypeAlias = tuple[str, tuple[float, ...]]
 """A GL function, and its arguments."""
-VIEWPORT_OF = {False: "glViewportIndexedf", True: "glViewportIndexedfOES"}
+_VIEWPORT_OF = {False: "glViewportIndexedf", True: "glViewportIndexedfOES"}
 _CAPABILITIES = (
     *(gl_names.BLEND, gl_names.SCISSOR_TEST),
     *(0x0B44, 0x0B71, 0x0B90),  # CULL_FACE, DEPTH_TEST, STENCIL_TEST
@@ -164,7 +164,7 @@ class Framebuffer:
 
     def _set_viewport(self, left: int, bottom: int, width: int, height: int) -> None:
         if self._gl.first_viewport:  # the others stay as they are
-            set_first = getattr(self._gl, VIEWPORT_OF[self._gl.version[0]])
+            set_first = getattr(self._gl, _VIEWPORT_OF[self._gl.version[0]])
             set_first(0, left, bottom, width, height)
         else:
             self._gl.glViewport(left, bottom, width, height)
@@ -258,7 +258,7 @@ def _values(gl: Functions) -> tuple[list[Call], list[Call]]:
     viewport = (c_float * 4)()
     if gl.first_viewport:
         gl.glGetFloati_v(gl_names.VIEWPORT, 0, viewport)
-        present.append((VIEWPORT_OF[is_es], (0, *viewport)))
+        present.append((_VIEWPORT_OF[is_es], (0, *viewport)))
     else:
         present.append(("glViewport", tuple(_numbers(gl, gl_names.VIEWPORT, (), 4))))
     return present, usual

@@ -65,7 +65,7 @@ class Interpreter(NotPickled, Closing):
     warning of the logger ``gles_delegate`` names them.
 
     Args:
-        model_path: A .tflite file; or a bundle of models, such as MediaPipe's .task files.
+        model_path: A .tflite file, a bundle such as MediaPipe's .task files, or a `ModelFile`.
         model_content: The bytes of one. Give either this or `model_path`.
         experimental_delegates: One `GpuDelegate`, whose rules of thread and context then hold. If
             omitted, the interpreter makes its own, and closes it in `close`. Any thread may then

@@ -24,9 +24,12 @@ from gles_delegate.gl.functions import SHADER_STORAGE_BUFFER, STATIC_DRAW
 from gles_delegate.hosts.interpreter import SignatureRunner
 from gles_delegate.runtime.invocation import Invocation
 from tests.support.process import run_python
+from tests.support.same import assert_same
 from tests.support.tflite_builder import ModelBuilder
 
 pytestmark = pytest.mark.usefixtures("gl")
+
+same = partial(assert_same, rtol=1e-4, atol=1e-5)
 
 A, B = (np.linspace(start, 2, 8, dtype=np.float32).reshape(2, 4) for start in (-1, 0))
 ROW = A[:1]
@@ -521,28 +524,6 @@ def methods() -> list[str]:
 
 def test_every_method_has_a_case() -> None:
     assert set(methods()) == CASES.keys()
-
-
-def same(ours: Any, theirs: Any, where: str = "") -> None:
-    """Equal values of equal types; an error of a type that programs catch as LiteRT's."""
-    if isinstance(theirs, type):
-        assert isinstance(ours, type), f"{where}: {ours!r}, expected {theirs!r}"
-        assert issubclass(ours, theirs), where
-        return
-    assert type(ours) is type(theirs), f"{where}: {ours!r}, expected {theirs!r}"
-    if isinstance(theirs, dict):
-        same(sorted(ours), sorted(theirs), where)
-        for key in theirs:
-            same(ours[key], theirs[key], f"{where}.{key}")
-    elif isinstance(theirs, list | tuple):
-        assert len(ours) == len(theirs), where
-        for k, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            same(one, other, f"{where}[{k}]")
-    elif isinstance(theirs, np.ndarray):
-        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), where
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5, err_msg=where)
-    else:
-        assert ours == theirs, where
 
 
 def is_litert(method: str) -> bool:

@@ -17,6 +17,7 @@ import gles_delegate as gd
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from tests.support.models import REAL_MODELS
+from tests.support.same import assert_same
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 
@@ -70,24 +71,6 @@ def outcome(call: Callable[[Any], Any], interpreter: Any) -> Outcome:
         return "returned", call(interpreter)
     except Exception as error:
         return "raised", error
-
-
-def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
-    """Equal values of equal types, all the way down."""
-    assert type(ours) is type(theirs), where
-    if isinstance(ours, dict):
-        assert set(ours) == set(theirs), where
-        for key in ours:
-            assert_same(ours[key], theirs[key], f"{where}.{key}")
-    elif isinstance(ours, list | tuple):
-        assert len(ours) == len(theirs), where
-        for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            assert_same(one, other, f"{where}[{i}]")
-    elif isinstance(ours, np.ndarray):
-        assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape), where
-        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6, err_msg=where)
-    else:
-        assert ours == theirs, where
 
 
 def both(pair: Pair, call: Callable[[Any], Any]) -> Outcome:
