@@ -40,7 +40,7 @@ def test_the_largest_error_has_the_unit_of_the_numbers() -> None:
 
 def test_zeros_are_wrong_for_small_numbers() -> None:
     tensor = Tensor(0, "scores", "float32", SMALL.shape, ())
-    assert not _difference(tensor, None, np.zeros_like(SMALL), SMALL, 1e-4, 1).passed
-    assert _difference(tensor, None, SMALL * np.float32(1.00001), SMALL, 1e-4, 1).passed
+    assert not _difference(tensor, None, np.zeros_like(SMALL), SMALL, 1e-4, 1, False).passed
+    assert _difference(tensor, None, SMALL * np.float32(1.00001), SMALL, 1e-4, 1, False).passed
     case = VerificationCase("", "", True, True, 1, b"", (), (SMALL,))
     assert case.deviation([np.zeros_like(SMALL)], half=False) == (1, 1e-5)
