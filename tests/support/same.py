@@ -1,4 +1,4 @@
-"""What is the same for a program that uses either of two interpreters."""
+"""Equality of results, as programs that use either of two interpreters see it."""
 
 from __future__ import annotations
 
