@@ -1,12 +1,8 @@
-"""The package's house rules: small functions, one name for one class, ops known in one place.
-
-The number of parameters is limited by ruff; see pyproject.toml.
-"""
+"""Ops are known in one place."""
 
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,15 +15,6 @@ TREES = {
     path.relative_to(folder).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
     for folder in (PACKAGE, PACKAGE.parent / "gles_apps")
     for path in sorted(folder.rglob("*.py"))
-}
-
-MOST_COMPLEX = 25
-
-SHARED_NAMES = {
-    "TaskPredictor": "as `Predictor`",
-    "Delegate": "MediaPipe's name of the place where a task runs",
-    "Detection": "MediaPipe's name of a task's result",
-    "Predictor": "batch/ and ray/ offer the same class, on one device and on a cluster",
 }
 
 NAMING_OPS = {
@@ -43,27 +30,6 @@ NAMING_OPS = {
 }
 """Files outside ops/ in which names of ops are strings, with the reason."""
 
-BRANCHES = (
-    ast.If | ast.IfExp | ast.For | ast.While | ast.Assert | ast.ExceptHandler | ast.match_case
-)
-
-
-def complexity(function: ast.AST) -> int:
-    """Cyclomatic complexity, counted as radon does; nested functions count separately."""
-    count, nodes = 1, [function]
-    while nodes:
-        for node in ast.iter_child_nodes(nodes.pop()):
-            if isinstance(node, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-                continue
-            if isinstance(node, ast.BoolOp):
-                count += len(node.values) - 1
-            elif isinstance(node, ast.comprehension):
-                count += 1 + len(node.ifs)
-            else:
-                count += isinstance(node, BRANCHES)
-            nodes.append(node)
-    return count
-
 
 def op_names(tree: ast.AST) -> Iterator[str]:
     """Strings that are names of ops."""
@@ -71,40 +37,6 @@ def op_names(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and node.value in names:
             yield f"line {node.lineno}: {node.value}"
-
-
-def test_complexity_is_counted_as_radon_does() -> None:
-    text = (
-        "def f(x):\n"
-        "    assert x\n"
-        "    for i in x:\n"
-        "        if i and x or not x: return [a for a in x if a if not i]\n"
-        "    try: return 1 if x else 2\n"
-        "    except E: return lambda: 3 if x else 4\n"
-    )
-    assert complexity(ast.parse(text).body[0]) == 11
-
-
-def test_functions_are_small() -> None:
-    complex_functions = [
-        f"{path}:{node.lineno} {node.name}"
-        for path, tree in TREES.items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef) and complexity(node) > MOST_COMPLEX
-    ]
-    assert complex_functions == [], "split them"
-
-
-def test_no_two_classes_share_a_name() -> None:
-    names = Counter(
-        node.name
-        for tree in TREES.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    )
-    twice = {name for name, count in names.items() if count > 1}
-    assert sorted(twice - SHARED_NAMES.keys()) == [], "rename one"
-    assert sorted(SHARED_NAMES.keys() - twice) == [], "take them out of SHARED_NAMES"
 
 
 def test_only_ops_know_names_of_ops() -> None:
