@@ -289,9 +289,10 @@ def _sources(egl: LibEgl, refusals: list[_Refusal]) -> Iterator[_Source]:
     def gbm_display(path: str) -> int:
         return display(_PLATFORM_GBM, _gbm_device(path))
 
-    for device_type in (_ANGLE_HARDWARE, _ANGLE_SWIFTSHADER) * (_ANGLE in egl.client_extensions):
-        options = (_ANGLE_TYPE, _ANGLE_VULKAN, _ANGLE_DEVICE_TYPE, device_type)
-        yield _Source("angle", partial(display, _PLATFORM_ANGLE, 0, *options))
+    if _ANGLE in egl.client_extensions:
+        for device_type in (_ANGLE_HARDWARE, _ANGLE_SWIFTSHADER):
+            options = (_ANGLE_TYPE, _ANGLE_VULKAN, _ANGLE_DEVICE_TYPE, device_type)
+            yield _Source("angle", partial(display, _PLATFORM_ANGLE, 0, *options))
     yield _Source("surfaceless", partial(display, _PLATFORM_SURFACELESS_MESA))
     try:
         devices = egl.devices()

@@ -140,7 +140,11 @@ def _imported(
             f"this context cannot sample external textures: it does not support {EXTERNAL}"
         )
     words = [_WIDTH, width, _HEIGHT, height, _FOURCC, _signed(fourcc)]
-    words += [word for i, plane in enumerate(planes) for word in _words(i, fd, plane, modifier)]
+    for i, (begin, pitch) in enumerate(planes):
+        words += [_FD + 3 * i, fd, _OFFSET + 3 * i, begin, _PITCH + 3 * i, pitch]
+        if modifier is not None:
+            words += [_MODIFIER_LOW + 2 * i, _signed(modifier)]
+            words += [_MODIFIER_HIGH + 2 * i, _signed(modifier >> 32)]
     if external is not None:
         standard, _, full = external.partition("-")
         words += [_YUV_COLOR_SPACE, _STANDARDS[standard], _SAMPLE_RANGE, _FULL if full else _NARROW]
@@ -166,15 +170,6 @@ def _display(extension: str) -> int:
             f"{extension}, as GPUs' drivers do; copy the frame into a texture instead"
         )
     return int(display)
-
-
-def _words(i: int, fd: int, plane: tuple[int, int], modifier: int | None) -> list[int]:
-    """EGL's attributes of plane `i`, with its offset and stride."""
-    words = [_FD + 3 * i, fd, _OFFSET + 3 * i, plane[0], _PITCH + 3 * i, plane[1]]
-    if modifier is None:
-        return words
-    low, high = _MODIFIER_LOW + 2 * i, _MODIFIER_HIGH + 2 * i
-    return [*words, low, _signed(modifier), high, _signed(modifier >> 32)]
 
 
 @dataclass(frozen=True)

@@ -68,13 +68,18 @@ class Driver:
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions
         )
         identity = (vendor, renderer, version)
+        timer_bits = c_int()  # some drivers have queries, but no timer
+        if has_timers and "llvmpipe" not in renderer:  # its timer ignores its worker threads
+            gl.glGetQueryiv(gl_names.TIME_ELAPSED, gl_names.QUERY_COUNTER_BITS, timer_bits)
+        wants_groups = os.environ.get(_DEBUG_GROUPS, "0") not in ("", "0")
+        if wants_groups and gl.debug_suffix is None:
+            log.warning("%s is set, but %s does not support GL_KHR_debug", _DEBUG_GROUPS, renderer)
         return cls(
             identity=identity,
             is_es=is_es,
             limits=_read_limits(gl, identity, has_textures, is_private),
-            # llvmpipe's own timer ignores its worker threads.
-            timers=has_timers and "llvmpipe" not in renderer and _counts_time(gl),
-            debug_groups=_has_debug_groups(gl, renderer),
+            timers=timer_bits.value > 0,
+            debug_groups=wants_groups and gl.debug_suffix is not None,
             moves_mapped="NVIDIA" in vendor,
         )
 
@@ -147,17 +152,3 @@ def _number(pattern: str, version: str) -> tuple[int, int]:
     """The two groups of a pattern in GL's version string, as numbers; (0, 0) without a match."""
     match = re.search(pattern, version)
     return (int(match[1]), int(match[2])) if match else (0, 0)
-
-
-def _counts_time(gl: Functions) -> bool:
-    """Whether the driver has a timer; some have the functions, but no timer."""
-    bits = c_int()
-    gl.glGetQueryiv(gl_names.TIME_ELAPSED, gl_names.QUERY_COUNTER_BITS, bits)
-    return bits.value > 0
-
-
-def _has_debug_groups(gl: Functions, renderer: str) -> bool:
-    wanted = os.environ.get(_DEBUG_GROUPS, "0") not in ("", "0")
-    if wanted and gl.debug_suffix is None:
-        log.warning("%s is set, but %s does not support GL_KHR_debug", _DEBUG_GROUPS, renderer)
-    return wanted and gl.debug_suffix is not None

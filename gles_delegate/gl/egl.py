@@ -192,7 +192,13 @@ class EglContext:
             if not native.is_current:
                 before = native.egl.replaced(native.make_current)
         except EglError as error:
-            raise self._refusal(error) from error
+            if error.code == CONTEXT_LOST:
+                raise ContextLostError(str(error)) from error
+            if error.code in DESTROYED:
+                raise self._destroyed(str(error)) from error
+            if error.code == BAD_ACCESS and self._entered:
+                raise WrongThreadError(str(error)) from error
+            raise ContextError(str(error)) from error
         if native.mark is not None and not native.mark.is_here():
             if before is not None:
                 before.restore()
@@ -249,15 +255,6 @@ class EglContext:
         if self._pid != os.getpid():
             raise forked(self._pid)
         return self._native
-
-    def _refusal(self, error: EglError) -> ContextError:
-        if error.code == CONTEXT_LOST:
-            return ContextLostError(str(error))
-        if error.code in DESTROYED:
-            return self._destroyed(str(error))
-        if error.code == BAD_ACCESS and self._entered:
-            return WrongThreadError(str(error))
-        return ContextError(str(error))
 
     def _destroyed(self, found: str) -> DestroyedError:
         self._is_destroyed, self._native = True, None

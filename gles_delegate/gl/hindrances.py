@@ -24,7 +24,15 @@ _USUAL_FOLDERS = ("/etc/glvnd/egl_vendor.d", "/usr/share/glvnd/egl_vendor.d")
 
 def hindrances(is_working: bool) -> list[str]:
     """A sentence for each variable that hides a driver, or may if none works."""
-    found = _hidden_vendors()
+    found: list[str] = []
+    name = next((each for each in (_FILES, _FOLDERS) if os.environ.get(each)), None)
+    if name is not None:
+        chosen = os.environ[name].split(":")
+        files = chosen if name == _FILES else _vendors(chosen)
+        kept = {os.path.realpath(file) for file in files}
+        hidden = [file for file in _vendors(_USUAL_FOLDERS) if os.path.realpath(file) not in kept]
+        if hidden:
+            found.append(f"{name}={os.environ[name]} hides {', '.join(hidden)}: try without it.")
     if not is_working:
         named = sorted(_VARIABLES.intersection(os.environ))
         found += [f"{name}={os.environ[name]} is set: try without it." for name in named]
@@ -42,20 +50,6 @@ def hindrances(is_working: bool) -> list[str]:
             "their LLVMs cannot be loaded apart."
         )
     return found
-
-
-def _hidden_vendors() -> list[str]:
-    """Sentences about drivers that libEGL does not look for because of a variable."""
-    name = next((each for each in (_FILES, _FOLDERS) if os.environ.get(each)), None)
-    if name is None:
-        return []
-    chosen = os.environ[name].split(":")
-    files = chosen if name == _FILES else _vendors(chosen)
-    kept = {os.path.realpath(file) for file in files}
-    hidden = [file for file in _vendors(_USUAL_FOLDERS) if os.path.realpath(file) not in kept]
-    if not hidden:
-        return []
-    return [f"{name}={os.environ[name]} hides {', '.join(hidden)}: try without it."]
 
 
 def _vendors(folders: tuple[str, ...] | list[str]) -> list[str]:

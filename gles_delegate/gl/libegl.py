@@ -144,18 +144,16 @@ class LibEgl:
             if not address:
                 raise GLError(f"{name}: this libEGL does not have it") from None
             function = ctypes.CFUNCTYPE(result, *arguments)(address)
-        if name not in _MAY_RETURN_ZERO:
-            function.errcheck = self._checker(name)
-        setattr(self, name, function)
-        return function  # type: ignore[no-any-return]
 
-    def _checker(self, name: str) -> Callable[..., Any]:
         def check(result: Any, function: Any, arguments: Any) -> Any:
             if not result:
                 raise EglError(name, self.eglGetError())
             return result
 
-        return check
+        if name not in _MAY_RETURN_ZERO:
+            function.errcheck = check
+        setattr(self, name, function)
+        return function  # type: ignore[no-any-return]
 
     @property
     def name(self) -> str:
@@ -188,11 +186,14 @@ class LibEgl:
         if not self.is_started:
             watch_imports()
         self._pid = self._pid or os.getpid()
+        device = Handle()
+        with suppress(GLError):
+            self.eglQueryDisplayAttribEXT(handle, _DEVICE_EXT, ctypes.byref(device))
         return Display(
             platform=platform,
             handle=handle,
             extensions=frozenset(self.eglQueryString(handle, EXTENSIONS).decode().split()),
-            device=self._device_of(handle),
+            device=device.value,
             version=(major.value, minor.value),
         )
 
@@ -203,14 +204,6 @@ class LibEgl:
         except EglError as error:
             return error.code not in DESTROYED
         return True
-
-    def _device_of(self, display: int) -> int:
-        device = Handle()
-        try:
-            self.eglQueryDisplayAttribEXT(display, _DEVICE_EXT, ctypes.byref(device))
-        except GLError:
-            return 0
-        return device.value
 
     def devices(self) -> list[int]:
         """Every EGLDeviceEXT; raises GLError if EGL cannot list them."""

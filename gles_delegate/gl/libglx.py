@@ -18,7 +18,6 @@ HOW_TO_USE_EGL = (
     "EGL_CONTEXT_API; Qt: QT_XCB_GL_INTEGRATION=xcb_egl; SDL: SDL_VIDEO_X11_FORCE_EGL=1)"
 )
 
-
 _PROTOTYPES = {  # see `with_prototypes`
     "glXGetCurrentContext": (c_void_p,),
     "glXGetCurrentDisplay": (c_void_p,),
@@ -50,13 +49,15 @@ class GlxBinding:
         context = glx.glXGetCurrentContext() if glx is not None else None
         if glx is None or not context:
             return None
+        # Mesa has no XID for a context that was destroyed while it is current.
+        get_id = glx.glXGetProcAddress(b"glXGetContextIDEXT")
         return cls(
             glx=glx,
             display=glx.glXGetCurrentDisplay(),
             draw=glx.glXGetCurrentDrawable(),
             read=glx.glXGetCurrentReadDrawable(),
             context=context,
-            exists=_exists(glx, context),
+            exists=not get_id or bool(ctypes.CFUNCTYPE(c_ulong, c_void_p)(get_id)(context)),
         )
 
     @property
@@ -84,12 +85,6 @@ def _loaded() -> ctypes.CDLL | None:
         with suppress(OSError, AttributeError):
             return _library(name)
     return None
-
-
-def _exists(glx: ctypes.CDLL, context: int) -> bool:
-    """Whether a current context was not destroyed, after which Mesa has no XID for it."""
-    address = glx.glXGetProcAddress(b"glXGetContextIDEXT")
-    return not address or bool(ctypes.CFUNCTYPE(c_ulong, c_void_p)(address)(context))
 
 
 @cache

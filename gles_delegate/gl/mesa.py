@@ -37,22 +37,19 @@ def shader_cache(folder: str | os.PathLike[str]) -> dict[str, str]:
         state = path.stat()
         if state.st_uid != os.getuid() or state.st_mode & 0o022:
             raise PermissionError("other users can write there")
-        _allocate(path / _INDEX, _INDEX_BYTES)
+        # Mesa maps this file, and on a full disk would get SIGBUS: reserve its space.
+        index = path / _INDEX
+        index.parent.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(index, flags, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, _INDEX_BYTES)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         log.warning("the driver's shaders cannot be kept in %s: %s", path, error)
         return {}
     return {"MESA_SHADER_CACHE_DIR": str(path), "MESA_SHADER_CACHE_MAX_SIZE": "256M"}
-
-
-def _allocate(path: Path, size: int) -> None:
-    """Reserve disk space for a file that Mesa maps, where a full disk would cause SIGBUS."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        os.posix_fallocate(descriptor, 0, size)
-    finally:
-        os.close(descriptor)
 
 
 def vector_bits(bits: int) -> dict[str, str]:
