@@ -313,7 +313,8 @@ def _difference(
             f"tensor {tensor.index} has the shape {list(ours.shape)} here, and "
             f"{list(theirs.shape)} in LiteRT"
         )
-    tolerance = max(tolerance, is_rounded * DYNAMIC_RANGE)
+    if is_rounded:
+        tolerance = max(tolerance, DYNAMIC_RANGE)
     is_real, zero = theirs.dtype.kind in "fc", (tensor.quantization.zero_points or (0,))[0]
     return Difference(
         tensor.index,

@@ -65,7 +65,7 @@ class CompatibilityList:
             gpu.release()
         wrong = [f"{c.name}: {c.wrong}" for c in self._with("float32") if not c.passed]
         if wrong:
-            more = f"; {len(wrong) - _MOST_NAMED} more" * (len(wrong) > _MOST_NAMED)
+            more = f"; {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
             self.reason = (
                 f"{self.renderer}, {self.version}, computes wrong results "
                 f"({'; '.join(wrong[:_MOST_NAMED])}{more}): try another version of the driver, "

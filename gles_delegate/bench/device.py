@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import inf
 from statistics import geometric_mean, median
@@ -186,8 +186,10 @@ class _Bench:
         dispatch, dispatch_cpu = self._dispatch()
         tiles, left_out = self._tiles(name)
         half = self.half()
-        reads = {}
-        for form, texels in (("storage blocks", 0), ("buffer textures", self._texels())):
+        reads, most_texels = {}, 0
+        with suppress(GLError):  # it may lack buffer textures
+            most_texels = gpu.gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
+        for form, texels in (("storage blocks", 0), ("buffer textures", most_texels)):
             limits = replace(gpu.limits, buffer_texels=texels)
             reader = _Bench(gpu.with_limits(limits), self._end, self._progress)
             lowered, plan = reader._plan(first.graph())
@@ -310,13 +312,6 @@ class _Bench:
             yield session
         finally:
             session.release()
-
-    def _texels(self) -> int:
-        """The size limit of buffer textures; 0 without them."""
-        try:
-            return self._gpu.gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
-        except GLError:
-            return 0
 
 
 def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:

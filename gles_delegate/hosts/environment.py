@@ -125,13 +125,11 @@ def tried_apart() -> str:
     """The reason why LiteRT fails to run the accelerator in another process; "" if it works."""
     command = [sys.executable, "-c", _TRIAL]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if not done.returncode:
+    status, text = done.returncode, " ".join(done.stdout.split())
+    if not status:
         return ""
-    return " ".join(done.stdout.split()) or _ending(done.returncode)
-
-
-def _ending(status: int) -> str:
-    """The reason why a process ended with this status."""
+    if text:
+        return text
     if status == -signal.SIGILL:
         lse = platform.machine() == "aarch64" and not processor_has("atomics")
         lacking = "ARMv8.1's atomic instructions (LSE)" if lse else "an instruction"

@@ -256,9 +256,13 @@ class Interpreter(NotPickled, Closing):
         for key, value in inputs.items():
             index = named.get(key)
             if index is None:
+                same = [i for i in graph.inputs if graph.tensors[i].name == key]
+                why = "no input has that name or index"
+                if same:
+                    why = f"several inputs have that name, so give one of the indices {same}"
                 raise ValueError(
                     f"expected an array for each of the inputs {self._list(graph.inputs)}, found "
-                    f"one for {key!r}: {self._why_not(key)}"
+                    f"one for {key!r}: {why}"
                 )
             if index in arrays:
                 raise ValueError(
@@ -318,13 +322,6 @@ class Interpreter(NotPickled, Closing):
 
     def _list(self, indices: Iterable[int]) -> str:
         return ", ".join(f"{self._graph.tensors[i].name!r} (index {i})" for i in indices)
-
-    def _why_not(self, key: object) -> str:
-        """The reason why `key` does not identify an input."""
-        same = [i for i in self._graph.inputs if self._graph.tensors[i].name == key]
-        if same:
-            return f"several inputs have that name, so give one of the indices {same}"
-        return "no input has that name or index"
 
     @property
     def _host(self) -> Host:

@@ -180,7 +180,11 @@ class NativeDelegate:
             function()
         except BaseException as error:  # LiteRT only understands statuses
             log.debug("a callback of LiteRT's failed", exc_info=error)
-            self.failure = _without_frames(error)
+            self.failure = error
+            chain: BaseException | None = error
+            while chain is not None:
+                chain.__traceback__ = None
+                chain = chain.__cause__ or chain.__context__
             NativeGraph(context).report(f"{type(error).__name__}: {error}\n")
             return ERROR
         return OK
@@ -228,7 +232,11 @@ class _NativeKernel:
     def invoke(self, graph: NativeGraph) -> None:
         kernel = self._kernel
         if kernel.deciding:
-            self._follow_values(graph)
+            values = {index: graph.array(index).copy() for index in kernel.deciding}
+            if not kernel.fits(values):
+                self._prepared = kernel.prepare(self._shapes or {}, values)
+            for index in self._outputs:
+                graph.resize(index, self._prepared[index])
         outputs = [index for index in kernel.outputs if index in self._allocated]
         indices = (*kernel.inputs, *outputs, *kernel.variables)
         kernel.invoke_on({index: graph.array(index) for index in indices})
@@ -236,14 +244,6 @@ class _NativeKernel:
             result = kernel.read_result(index)
             if result is not None:
                 np.copyto(graph.array(index), result)
-
-    def _follow_values(self, graph: NativeGraph) -> None:
-        """Plan again if an input whose value gives sizes has changed."""
-        values = {index: graph.array(index).copy() for index in self._kernel.deciding}
-        if not self._kernel.fits(values):
-            self._prepared = self._kernel.prepare(self._shapes or {}, values)
-        for index in self._outputs:
-            graph.resize(index, self._prepared[index])
 
     def close(self) -> None:
         self._model.drop(self._kernel)
@@ -253,14 +253,6 @@ class _NativeKernel:
 _keys = count(1)
 _delegates: WeakValueDictionary[int, NativeDelegate] = WeakValueDictionary()
 _kernels: dict[int, _NativeKernel] = {}
-
-
-def _without_frames(error: BaseException) -> BaseException:
-    chain: BaseException | None = error
-    while chain is not None:
-        chain.__traceback__ = None
-        chain = chain.__cause__ or chain.__context__
-    return error
 
 
 def _prepare(context: Any, pointer: Any) -> int:
@@ -301,15 +293,11 @@ def _kernel_invoke(context: Any, node: Any) -> int:
 
 # Never freed: LiteRT may call them as long as an interpreter lives.
 _PREPARE = PrepareCallback(_prepare)
-_KERNEL_INIT = InitCallback(_kernel_init)
-_KERNEL_FREE = FreeCallback(_kernel_free)
-_KERNEL_PREPARE = KernelCallback(_kernel_prepare)
-_KERNEL_INVOKE = KernelCallback(_kernel_invoke)
 _REGISTRATION = TfLiteRegistration(
-    init=_KERNEL_INIT,
-    free=_KERNEL_FREE,
-    prepare=_KERNEL_PREPARE,
-    invoke=_KERNEL_INVOKE,
+    init=InitCallback(_kernel_init),
+    free=FreeCallback(_kernel_free),
+    prepare=KernelCallback(_kernel_prepare),
+    invoke=KernelCallback(_kernel_invoke),
     builtin_code=BUILTIN_OPERATORS.index("DELEGATE"),
     custom_name=NAME,
     version=1,

@@ -47,8 +47,10 @@ class NativeGraph:
     def array(self, index: int) -> Array:
         """A tensor's memory, which LiteRT may move before the next callback."""
         tensor = self._tensor(index)
-        shape, dtype = ints(tensor.dims), type_name(tensor.type)
-        array: Array = np.ndarray(shape, dtype, self._memory(index))
+        if not tensor.data and tensor.bytes:
+            raise LiteRtError(f"LiteRT has allocated no memory for tensor {index}")
+        memory: Any = (c_ubyte * tensor.bytes).from_address(tensor.data or 0)
+        array: Array = np.ndarray(ints(tensor.dims), type_name(tensor.type), memory)
         return array
 
     def resize(self, index: int, shape: tuple[int, ...]) -> None:
@@ -187,12 +189,6 @@ class NativeGraph:
         status = self._context.contents.get_execution_plan(self._context, byref(plan))
         require_ok(status, "GetExecutionPlan")
         return ints(plan)
-
-    def _memory(self, index: int) -> Any:
-        tensor = self._tensor(index)
-        if not tensor.data and tensor.bytes:
-            raise LiteRtError(f"LiteRT has allocated no memory for tensor {index}")
-        return (c_ubyte * tensor.bytes).from_address(tensor.data or 0)
 
     def _tensor(self, index: int) -> Any:
         size = self._context.contents.tensors_size

@@ -276,7 +276,12 @@ class Recorder:
                 storage.view(operand) if isinstance(operand, Value) else storage.constants[operand]
             )
             if isinstance(view, TexelTexture):
-                yield from self._bind_weights(view, cache)
+                if _WEIGHTS not in cache:
+                    yield self._call("glActiveTexture", gl_names.TEXTURE0)
+                    yield self._call("glBindSampler", 0, 0)
+                if cache.get(_WEIGHTS) != view.name:
+                    cache[_WEIGHTS] = view.name
+                    yield self._call("glBindTexture", gl_names.TEXTURE_2D, view.name)
             else:
                 yield from self._bind(view, operand.kind, i if images else i + 1, images, cache)
         output, kind = storage.view(dispatch.output), dispatch.output.kind
@@ -322,14 +327,6 @@ class Recorder:
         else:
             block = gl_names.SHADER_STORAGE_BUFFER
             yield self._call("glBindBufferRange", block, unit, *block_state)
-
-    def _bind_weights(self, texture: TexelTexture, cache: StateCache) -> Iterator[GlCall]:
-        if _WEIGHTS not in cache:
-            yield self._call("glActiveTexture", gl_names.TEXTURE0)
-            yield self._call("glBindSampler", 0, 0)
-        if cache.get(_WEIGHTS) != texture.name:
-            cache[_WEIGHTS] = texture.name
-            yield self._call("glBindTexture", gl_names.TEXTURE_2D, texture.name)
 
     def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[GlCall]:
         (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))

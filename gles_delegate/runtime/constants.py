@@ -82,7 +82,18 @@ class Constants:
             self._pool.give_back(key)
 
     def _made(self, const: Const, graph: Graph, store: Store | None) -> _PooledConstant:
-        gl, data = self._gpu.gl, _stored_or_packed(const, graph, store)
+        function = (const.pack.__module__, const.pack.__qualname__)
+        tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
+        # Data that planning computed depends on shapes and values.
+        derived = [bytes(t.data) for t in tensors if t.is_derived and t.data is not None]
+        layout = const.tensors, const.shape, const.args, const.kind
+        key = fingerprint(*function, graph.index, *layout, *derived)
+        data = store.get(key, const.nbytes or 16) if store else None
+        if data is None:
+            data = _packed(const, graph)
+            if store:
+                store.add(key, data)
+        gl = self._gpu.gl
         packed: Packed
         if const.texture:
             packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
@@ -90,9 +101,7 @@ class Constants:
             packed = TexelBuffer(gl, data, self._with_images)
         kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
         gl.label(kind, packed.name, name_constant(const, graph))
-        return _PooledConstant(
-            packed, tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
-        )
+        return _PooledConstant(packed, tuple(tensor.data for tensor in tensors))
 
     def _key(self, const: Const, graph: Graph) -> Hashable:
         """Everything that determines the packed bytes."""
@@ -116,22 +125,6 @@ class Constants:
         if span not in self._digests:
             self._digests[span] = data, fingerprint(data.data)
         return self._digests[span][1]
-
-
-def _stored_or_packed(const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:
-    function = (const.pack.__module__, const.pack.__qualname__)
-    tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
-    # Data that planning computed depends on shapes and values.
-    derived = [bytes(t.data) for t in tensors if t.is_derived and t.data is not None]
-    layout = const.tensors, const.shape, const.args, const.kind
-    key = fingerprint(*function, graph.index, *layout, *derived)
-    stored = store.get(key, const.nbytes or 16) if store else None
-    if stored is not None:
-        return stored
-    data = _packed(const, graph)
-    if store:
-        store.add(key, data)
-    return data
 
 
 def _packed(const: Const, graph: Graph) -> bytes:

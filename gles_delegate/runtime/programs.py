@@ -103,21 +103,7 @@ class Programs:
         # A long text compiles for a long time: such a program must not be the last.
         longest_first = [taken[text].compiled for text in sorted(taken, key=len, reverse=True)]
         missing = [compiled for compiled in longest_first if not compiled.ready]
-        if missing:
-            self._try_out(missing, trials, progress or (lambda done, total: None), check)
-        for text, shared in taken.items():
-            if store and not shared.ready:
-                _keep(shared.program, fingerprint(text), store)
-            shared.ready = True
-
-    def _try_out(
-        self,
-        missing: Sequence[_PooledProgram],
-        trials: Mapping[int, Sequence[GlCall]],
-        report: Progress,
-        check: Callable[[], None],
-    ) -> None:
-        total = len(missing)
+        report, total = progress or (lambda done, total: None), len(missing)
 
         def try_out(compiled: _PooledProgram) -> None:
             check()
@@ -128,15 +114,19 @@ class Programs:
             self._gpu.gl.check("compile")
 
         jobs = [partial(try_out, compiled) for compiled in missing]
-        if self._gpu.driver.is_llvmpipe:
+        if jobs and self._gpu.driver.is_llvmpipe:
             self._gpu.run_trials(jobs, lambda done: report(done, total))
-        else:
+        elif jobs:
             for done, job in enumerate(jobs):
                 report(done, total)
                 job()
             report(total, total)
         for compiled in missing:
             compiled.ready = True
+        for text, shared in taken.items():
+            if store and not shared.ready:
+                _keep(shared.program, fingerprint(text), store)
+            shared.ready = True
 
     def give_back(self, sources: Iterable[ShaderSource]) -> None:
         self._give_back(dict.fromkeys(source.text for source in sources))

@@ -8,7 +8,7 @@ must have the same results: otherwise the dispatch reads more than its operands.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -173,9 +173,7 @@ class _OpenView(TexelView):
 
 
 def _repeated(pattern: Array, count: int) -> Array:
-    """The pattern over and over, cut to this number of words; `numpy.resize` takes 100 times as
-    long.
-    """
+    """This many words of a pattern, over and over; `numpy.resize` takes 100 times as long."""
     result: Array = np.tile(pattern, -(-count // pattern.size))[:count]
     return result
 
@@ -230,7 +228,13 @@ class _Extent:
 def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
     """The bytes that a dispatch, or a chain, may read and write by the plan."""
     values = {v for d in group for v in (*d.operands, d.output) if isinstance(v, Value)}
-    extents = _united({plan.allocations[value] for value in values})
+    ranges: list[tuple[int, int, int]] = []  # of a buffer each; those that meet are united
+    for a in sorted({plan.allocations[v] for v in values}, key=lambda a: (a.buffer, a.offset)):
+        if ranges and ranges[-1][0] == a.buffer and a.offset <= ranges[-1][2]:
+            ranges[-1] = *ranges[-1][:2], max(a.end, ranges[-1][2])
+        else:
+            ranges.append((a.buffer, a.offset, a.end))
+    extents = [_Extent(*each) for each in ranges]
 
     def part(value: Value) -> tuple[_Extent, slice]:
         a = plan.allocations[value]
@@ -251,17 +255,6 @@ def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
             extent.must &= ~(extent.reads | extent.kept)
             extent.padding[:] = False
     return extents
-
-
-def _united(allocations: Collection[Allocation]) -> list[_Extent]:
-    """Extents of all these bytes, which do not meet."""
-    ranges: list[tuple[int, int, int]] = []
-    for a in sorted(allocations, key=lambda a: (a.buffer, a.offset)):
-        if ranges and ranges[-1][0] == a.buffer and a.offset <= ranges[-1][2]:
-            ranges[-1] = *ranges[-1][:2], max(a.end, ranges[-1][2])
-        else:
-            ranges.append((a.buffer, a.offset, a.end))
-    return [_Extent(*each) for each in ranges]
 
 
 def _mark_output(extent: _Extent, words: slice, dispatch: Dispatch, is_whole: bool) -> None:

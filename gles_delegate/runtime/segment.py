@@ -241,18 +241,6 @@ class Segment:
             self.session.set_parameters(index, resource)
             self._bound_again[index] = binding
 
-    def _bind_again(self) -> None:
-        """Bind textures that an app bound again because they have another size or name by now."""
-        while self._bound_again:
-            index, binding = self._bound_again.popitem()
-            with self._thread.gpu.textures():
-                changes = [w.change() for w in self.session.resources[index].watches]
-            if any(changes):
-                with ExitStack() as undo:
-                    commit = self.replan(*self.resolve_with(index, binding), undo)
-                    undo.pop_all()
-                commit()
-
     def replan(
         self, ports: Mapping[int, Port], resources: Mapping[int, Resource], undo: ExitStack
     ) -> Callable[[], None]:
@@ -327,7 +315,15 @@ class Segment:
         if self._names:
             variables.require(self._names & self._require_lowered().uses.read_first)
         self._takeover.free_retired(self._turns.sessions)
-        self._bind_again()
+        while self._bound_again:
+            index, binding = self._bound_again.popitem()
+            with self._thread.gpu.textures():
+                changes = [w.change() for w in self.session.resources[index].watches]
+            if any(changes):  # the app's texture has another size or name by now
+                with ExitStack() as undo:
+                    commit = self.replan(*self.resolve_with(index, binding), undo)
+                    undo.pop_all()
+                commit()
         present = self.session
         session = self._takeover.step(present, self._require_lowered(), self._ports) or present
         session.run(inputs)

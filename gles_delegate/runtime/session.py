@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -71,25 +71,17 @@ class Session:
         with on_error(self.release):
             self.use(resources or {})
             self.states = tuple(index for index in self.inputs if index in plan.outputs)
-            self._label(programs, names)
-            self._compile()
+            for program in set(programs):
+                users = [i for i, other in enumerate(programs) if other == program]
+                text = name_program([names[i] for i in users], sources[users[0]].name)
+                gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
+            textures = gpu.textures() if plan.has_textures else nullcontext()
+            with self._trials() as trials, textures:
+                shared.programs.compile(
+                    sources, trials, shared.store, shared.progress, shared.check
+                )
             if shared.store is not None:
                 shared.store.save()
-
-    def _label(self, programs: Sequence[int], names: Sequence[str]) -> None:
-        """Name each program in debuggers after the dispatches that run it."""
-        for program in set(programs):
-            users = [i for i, other in enumerate(programs) if other == program]
-            text = name_program([names[i] for i in users], self._sources[users[0]].name)
-            self._gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
-
-    def _compile(self) -> None:
-        textures = self._gpu.textures() if self._plan.has_textures else nullcontext()
-        shared = self._shared
-        with self._trials() as trials, textures:
-            shared.programs.compile(
-                self._sources, trials, shared.store, shared.progress, shared.check
-            )
 
     def warming(self) -> Generator[None, None, None]:
         """Use each program once, so that the present context has it; one at each step."""

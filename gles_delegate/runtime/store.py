@@ -120,7 +120,10 @@ class Store:
         for piece in pieces:
             digest.update(piece)
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._remove_abandoned()
+        for path in self._path.parent.glob(f"{self._path.stem}*{_TEMPORARY}"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED:
+                    path.unlink()
         descriptor, temporary = tempfile.mkstemp(_TEMPORARY, self._path.stem, dir=self._path.parent)
         try:
             with open(descriptor, "wb") as file:
@@ -131,12 +134,6 @@ class Store:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-
-    def _remove_abandoned(self) -> None:
-        for path in self._path.parent.glob(f"{self._path.stem}*{_TEMPORARY}"):
-            with suppress(OSError):
-                if time.time() - path.stat().st_mtime > _ABANDONED:
-                    path.unlink()
 
 
 def _blob(blobs: memoryview, offset: int, size: int) -> memoryview:

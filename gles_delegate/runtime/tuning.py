@@ -105,12 +105,13 @@ def fastest(timed: Mapping[int, Timed]) -> Choices:
     measured = {choice: _by_group(times, groups) for choice, times in timed.items()}
     equal: dict[tuple[str, ...], list[Group]] = defaultdict(list)
     for group in groups:
-        equal[tuple(kernels[group] for _, kernels in measured.values())].append(group)
+        equal[tuple(texts[group] for _, texts in measured.values())].append(group)
     choices: dict[int, int] = {}
     for texts, similar in equal.items():
         totals = {c: sum(seconds[g] for g in similar) for c, (seconds, _) in measured.items()}
-        best = _best(totals, dict(zip(timed, texts, strict=True)))
-        if best:
+        kernels = dict(zip(timed, texts, strict=True))
+        best = min(totals, key=totals.__getitem__)
+        if kernels[best] != kernels[0] and totals[best] < _WORTH * totals[0]:
             choices |= {node: best for group in similar for node in group}
     return choices
 
@@ -124,13 +125,6 @@ def _by_group(times: Timed, groups: Sequence[Group]) -> tuple[dict[Group, float]
                 seconds[group] += time
                 kernels[group] += _kernel(dispatch)
     return seconds, kernels
-
-
-def _best(seconds: Mapping[int, float], kernels: Mapping[int, str]) -> int:
-    """The fastest choice, or 0 if it has the same kernel or saves too little."""
-    best = min(seconds, key=lambda choice: seconds[choice])
-    pays = kernels[best] != kernels[0] and seconds[best] < _WORTH * seconds[0]
-    return best if pays else 0
 
 
 def _merged(sets: Iterable[Group]) -> list[Group]:

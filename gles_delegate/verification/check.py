@@ -96,7 +96,8 @@ def every_form(limits: Limits) -> list[Form]:
 
 def forms_of(limits: Limits, half: bool, tuned: bool) -> list[Form]:
     """The forms of delegates that may store float16, and that may tune themselves."""
-    choices, halves = range(limits.profile.choices if tuned else 1), (False, True)[: 1 + half]
+    choices = range(limits.profile.choices if tuned else 1)
+    halves = (False, True) if half else (False,)
     forms = [Form(limits, half, choice) for half in halves for choice in choices]
     profile = limits.profile
     if profile.first is not None:
