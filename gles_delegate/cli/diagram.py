@@ -146,12 +146,7 @@ def _described(tensor: Tensor) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of DOT, in which a backslash begins an escape."""
+    """A string of DOT, in which a backslash begins an escape; "?" for what cannot be printed."""
     escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
-    return f'"{"".join(_characters(text, escapes))}"'
-
-
-def _characters(text: str, escapes: Mapping[str, str]) -> Iterator[str]:
-    """Characters, escaped; those that cannot be printed as question marks."""
-    for character in text:
-        yield escapes.get(character, character if character.isprintable() else "?")
+    escaped = (escapes.get(each, each if each.isprintable() else "?") for each in text)
+    return f'"{"".join(escaped)}"'

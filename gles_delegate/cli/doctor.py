@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib import metadata
 from math import inf
 from typing import Any
@@ -46,7 +46,16 @@ def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_js
         except DelegateError as error:
             advice.append(f"--bench ended early: {error}.")
     state["litert"] = _litert(advice)
-    state["compiled_model"] = _compiled_model(advice) if state["litert"] else None
+    state["compiled_model"] = None
+    if state["litert"]:
+        try:
+            require_accelerator()
+            reason = tried_apart()
+        except DelegateError as error:
+            reason = str(error)
+        if reason:
+            advice.append(f"CompiledModel does not run on this GPU: {reason}.")
+        state["compiled_model"] = not reason
     state["advice"] = advice
     if as_json:
         common.print_json(state)
@@ -125,18 +134,6 @@ def _litert(advice: list[str]) -> str | None:
     return version
 
 
-def _compiled_model(advice: list[str]) -> bool:
-    """Whether LiteRT 2's CompiledModel runs with this GPU; adds advice."""
-    try:
-        require_accelerator()
-        reason = tried_apart()
-    except DelegateError as error:
-        reason = str(error)
-    if reason:
-        advice.append(f"CompiledModel does not run on this GPU: {reason}.")
-    return not reason
-
-
 def _rows(state: dict[str, Any], verbose: bool) -> Iterator[tuple[str, str | Text]]:
     yield "gles_delegate", state["version"]
     yield "EGL", state["egl"] or "not found"
@@ -148,16 +145,14 @@ def _rows(state: dict[str, Any], verbose: bool) -> Iterator[tuple[str, str | Tex
         yield "in use", state["device"]["renderer"]
         yield "profile", state["profile"] or "without a name"
     if state["limits"] and verbose:
-        yield from _limit_rows(state)
-    yield from _check_rows(state["checks"], verbose)
-    yield "LiteRT", state["litert"] or "not installed"
-    if state["litert"]:
-        works = state["compiled_model"]
-        yield "  CompiledModel", common.verdict("works" if works else "does not work", works)
-
-
-def _check_rows(checks: Sequence[dict[str, Any]], verbose: bool) -> Iterator[tuple[str, Text]]:
-    """How many checks passed, and those that failed, or all."""
+        for name, value in state["limits"].items():
+            if name not in ("profile", "wrong_ops"):
+                yield f"  {name}", _text(value)
+        profile = state["limits"]["profile"]
+        for name, value in profile.items():
+            if name != "searches" and not profile["searches"]:
+                yield f"  {name}", _text(value, "x" if name == "lanes" else ", ")
+    checks = state["checks"]
     if checks:
         passed = sum(check["passed"] for check in checks)
         summary = f"{passed} of {len(checks)} checks passed"
@@ -166,20 +161,13 @@ def _check_rows(checks: Sequence[dict[str, Any]], verbose: bool) -> Iterator[tup
         found = "passed" if check["passed"] else "FAILED"
         detail = check["failure"] or f"off by {check['error']:.0e}, allowed {check['allowed']:.0e}"
         if verbose or not check["passed"]:
-            where = " with float16 storage" * (check["storage"] == "float16")
+            where = " with float16 storage" if check["storage"] == "float16" else ""
             verdict = common.verdict(f"{found}, {detail}", check["passed"])
             yield f"  {check['name']}{where}", verdict
-
-
-def _limit_rows(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The limits of the device in use, and its profile's choices."""
-    for name, value in state["limits"].items():
-        if name not in ("profile", "wrong_ops"):
-            yield f"  {name}", _text(value)
-    profile = state["limits"]["profile"]
-    for name, value in profile.items():
-        if name != "searches" and not profile["searches"]:
-            yield f"  {name}", _text(value, "x" if name == "lanes" else ", ")
+    yield "LiteRT", state["litert"] or "not installed"
+    if state["litert"]:
+        works = state["compiled_model"]
+        yield "  CompiledModel", common.verdict("works" if works else "does not work", works)
 
 
 def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:

@@ -119,8 +119,18 @@ def _complete(model: PublishedModel, part: Path, file: int, progress: Progress) 
     while True:
         kept = _size(file)
         if kept < model.bytes:
-            with _network_errors(model):
+            try:
                 kept = _receive(model, part, file, progress)
+            except HTTPError as error:
+                error.close()
+                raise _failure(model, f"the server answers {error.code}") from error
+            except (OSError, HTTPException, ValueError) as error:
+                reason: Any = error.reason if isinstance(error, URLError) else error
+                if isinstance(reason, TimeoutError):
+                    reason = f"expected {FEWEST} bytes within {PATIENCE:g} seconds, found fewer"
+                elif isinstance(reason, IncompleteRead):
+                    reason = "the connection ended too early"
+                raise _failure(model, " ".join(reason_of(reason).split())) from error
         found = digest_of(part, model.bytes)
         if not kept or found == (model.sha256, model.bytes):
             return found
@@ -140,8 +150,11 @@ def _receive(model: PublishedModel, part: Path, file: int, progress: Progress) -
         start = time.monotonic()
         progress(done, model.bytes)
         while done < model.bytes and (block := response.read1(min(1 << 16, model.bytes - done))):
+            rest = memoryview(block)
             with _disk_errors(part):
-                done += _write(file, block)
+                while rest:
+                    rest = rest[os.write(file, rest) :]
+            done += len(block)
             progress(done, model.bytes)
             if time.monotonic() - start > PATIENCE:
                 if done - seen < FEWEST:
@@ -152,13 +165,6 @@ def _receive(model: PublishedModel, part: Path, file: int, progress: Progress) -
     with _disk_errors(part):
         os.fsync(file)
     return begin
-
-
-def _write(file: int, block: bytes) -> int:
-    rest = memoryview(block)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-    return len(block)
 
 
 def _open(model: PublishedModel, offset: int) -> tuple[Any, int]:
@@ -219,23 +225,6 @@ class _Redirects(HTTPRedirectHandler):
         if to.scheme != "https" and not (to.scheme == "http" and is_local):
             raise URLError(f"the server leads to {newurl}, which is not https")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-@contextmanager
-def _network_errors(model: PublishedModel) -> Iterator[None]:
-    """Raise DelegateError instead of errors of the network and of HTTP."""
-    try:
-        yield
-    except HTTPError as error:
-        error.close()
-        raise _failure(model, f"the server answers {error.code}") from error
-    except (OSError, HTTPException, ValueError) as error:
-        reason: Any = error.reason if isinstance(error, URLError) else error
-        if isinstance(reason, TimeoutError):
-            reason = f"expected {FEWEST} bytes within {PATIENCE:g} seconds, found fewer"
-        elif isinstance(reason, IncompleteRead):
-            reason = "the connection ended too early"
-        raise _failure(model, " ".join(reason_of(reason).split())) from error
 
 
 @contextmanager

@@ -190,13 +190,19 @@ class _Inspected:
             where = f", subgraph {s.subgraph}" if s.subgraph else ""
             names = f"{', '.join(s.inputs)} -> {', '.join(s.outputs)}"
             common.print_text(f"  {s.key}: {names}{where}")
-        self._print_nodes(every_node)
+        report = self._report
+        common.print_text(f"ops: {count_ops(node.op for node in report.nodes)}")
+        listed = report if every_node else report.on_the_cpu
+        if listed.nodes:
+            common.print_report(listed.table)
+        where = f"stored as {report.storage}, planned for {self._target.name}"
+        common.print_text(f"{report.summary}, {where}")
         for index in data["gives_sizes"]:
             common.print_text(
                 f"input {self._described(index)}: its value determines tensor sizes, so each new "
                 "value needs another plan and compilation; shown is an example"
             )
-        for reason, nodes in self._report.causes:
+        for reason, nodes in report.causes:
             common.print_text(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
         for number, segment in enumerate(data["segments"]):
             common.print_text(
@@ -213,15 +219,6 @@ class _Inspected:
                 f"node {each['node']}: its turns are unrolled, because it is not a recurrent layer "
                 f"that runs in one dispatch: {each['reason']}"
             )
-
-    def _print_nodes(self, every_node: bool) -> None:
-        report = self._report
-        common.print_text(f"ops: {count_ops(node.op for node in report.nodes)}")
-        listed = report if every_node else report.on_the_cpu
-        if listed.nodes:
-            common.print_report(listed.table)
-        where = f"stored as {report.storage}, planned for {self._target.name}"
-        common.print_text(f"{report.summary}, {where}")
 
     def _print_tensors(
         self, title: str, indices: Sequence[int], tensors: Sequence[TensorMetadata]

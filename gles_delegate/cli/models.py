@@ -75,7 +75,10 @@ def _list(chosen: Sequence[PublishedModel], is_whole: bool, as_json: bool) -> No
         common.print_json([asdict(model) for model in chosen])
     elif is_whole:
         for model in chosen:
-            _print_whole(model)
+            rows = [(key, str(value)) for key, value in asdict(model).items() if value]
+            common.print_pairs(rows)
+            if model.sha256:
+                print(f"\n{model.curl}")
     else:
         common.print_table([_row(model) for model in chosen])
         print()
@@ -103,12 +106,6 @@ def _get(chosen: Sequence[PublishedModel], folder: Path, as_json: bool) -> None:
             print(f"{file}: {about}" if is_new else f"{file} is there already")
     if as_json:
         common.print_json(rows)
-
-
-def _print_whole(model: PublishedModel) -> None:
-    common.print_pairs([(key, str(value)) for key, value in asdict(model).items() if value])
-    if model.sha256:
-        print(f"\n{model.curl}")
 
 
 def _row(model: PublishedModel) -> dict[str, str]:

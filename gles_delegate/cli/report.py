@@ -64,29 +64,24 @@ def _networks(device: int | None, runs: int) -> dict[str, Any]:
     against = ("litert",) if find_spec("ai_edge_litert") else ()
     schedule = timing.Schedule(runs=runs, against=against)
     options = GpuDelegateOptions(device_index=device)
+
+    def speed(model: ModelFile) -> dict[str, Any]:
+        return as_data(timing.benchmark(model, random_feeds(model), options, schedule))
+
+    def agreement(model: ModelFile) -> dict[str, Any]:
+        differences = compare_outputs(model, random_feeds(model), options)
+        largest = max(each.error / each.scale for each in differences)  # as a share of the scale
+        return {"largest": largest, "passed": all(each.passed for each in differences)}
+
     speeds: dict[str, Any] = {}
     for entry in files("gles_delegate.bench").joinpath("networks").iterdir():
         if entry.name.endswith(".tflite"):
             model = ModelFile(entry.read_bytes())
-            speed = _attempt(partial(_speed, model, options, schedule))
-            speed["starts"] = _attempt(partial(starts, model, device))
+            found = speeds[entry.name] = _attempt(partial(speed, model))
+            found["starts"] = _attempt(partial(starts, model, device))
             if against:
-                speed["agreement"] = _attempt(partial(_agreement, model, options))
-            speeds[entry.name] = speed
+                found["agreement"] = _attempt(partial(agreement, model))
     return dict(sorted(speeds.items()))
-
-
-def _speed(
-    model: ModelFile, options: GpuDelegateOptions, schedule: timing.Schedule
-) -> dict[str, Any]:
-    return as_data(timing.benchmark(model, random_feeds(model), options, schedule))
-
-
-def _agreement(model: ModelFile, options: GpuDelegateOptions) -> dict[str, Any]:
-    """The largest difference from LiteRT, as a share of an output's largest value."""
-    differences = compare_outputs(model, random_feeds(model), options)
-    largest = max(each.error / each.scale for each in differences)
-    return {"largest": largest, "passed": all(each.passed for each in differences)}
 
 
 def _textures(device: int | None, runs: int) -> dict[str, Any]:

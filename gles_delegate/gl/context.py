@@ -46,6 +46,7 @@ class GpuContext:
 
     Attributes:
         gl: The functions of the context.
+        egl: The context, unless it is adopted.
         driver: The driver, and the limits of its compute shaders.
         is_private: Whether the context is a new one, which shares nothing with others.
         destroy: Destroys a private context, now or when no thread uses it.
@@ -63,13 +64,13 @@ class GpuContext:
         self._pid = os.getpid()
         self.is_private = context is None
         self.destroy: Callable[[EglContext], None] = EglContext.release
-        self._egl: EglContext | None = None
+        self.egl: EglContext | None = None
         self._adopted: Adopted | None = None
         self._pool = ObjectPool.of(context) if isinstance(context, EglContext) else None
         if isinstance(context, EglContext | None):
             with environment(variables or {}, libegl().is_started):
-                self._egl = context or EglContext(device_index)
-            self.gl = Functions(self._egl.load)
+                self.egl = context or EglContext(device_index)
+            self.gl = Functions(self.egl.load)
         else:
             self._adopted = Adopted(context)
             self.gl = self._adopted.gl
@@ -78,15 +79,10 @@ class GpuContext:
             self.gl.watch_resets(self.driver.is_es)
             if self.driver.is_llvmpipe:
                 llvmpipe.require_executable_memory()
-            if pin_workers and self.driver.is_llvmpipe and self._egl is not None:
+            if pin_workers and self.driver.is_llvmpipe and self.egl is not None:
                 llvmpipe.pin_workers()
             if self._adopted is not None:
                 self._adopted.mark = Mark(self.gl)
-
-    @property
-    def egl(self) -> EglContext | None:
-        """The context, unless it is adopted."""
-        return self._egl
 
     @property
     def pool(self) -> ObjectPool:
@@ -104,8 +100,8 @@ class GpuContext:
 
     def release(self) -> None:
         """Destroy the context if it is private."""
-        if self.is_private and self._egl is not None:
-            self.destroy(self._egl)
+        if self.is_private and self.egl is not None:
+            self.destroy(self.egl)
 
     def refuse(self, ops: Mapping[str, str]) -> None:
         """Have planning leave these ops to the CPU, each with a reason."""
@@ -145,20 +141,20 @@ class GpuContext:
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Inside the guard: make the previous context current, then this one again."""
-        if self._egl is None:
+        if self.egl is None:
             yield
             return
-        self._egl.__exit__()
+        self.egl.__exit__()
         try:
             yield
         finally:
-            self._egl.__enter__()
+            self.egl.__enter__()
 
     def run_trials(
         self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
     ) -> None:
         """Use each program once, so llvmpipe compiles it; see `llvmpipe.compile_by`."""
-        llvmpipe.compile_by(uses, self.gl, self._egl, progress)
+        llvmpipe.compile_by(uses, self.gl, self.egl, progress)
 
     def textures(self, external: bool = False) -> AbstractContextManager[None]:
         """Inside the guard: save and restore texture and pixel-unpack state.
@@ -179,7 +175,7 @@ class GpuContext:
     @contextmanager
     def _current(self, only_deletes: bool = False) -> Iterator[None]:
         guard = _checked if self.is_private or only_deletes else _restored
-        with self._egl or nullcontext(), guard(self.gl):
+        with self.egl or nullcontext(), guard(self.gl):
             yield
 
 

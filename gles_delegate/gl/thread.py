@@ -226,8 +226,8 @@ class GlThread(NotPickled):
                 raise
             self._end()  # nothing can be released without its thread
         finally:
-            if self.is_closed:
-                self._stop()
+            if self.is_closed and self._worker is not None:
+                self._worker.stop()
 
     def _end(self) -> None:
         self.is_closed = True
@@ -249,10 +249,6 @@ class GlThread(NotPickled):
             return self._worker.call(function)
         with self._turn:
             return function()
-
-    def _stop(self) -> None:
-        if self._worker is not None:
-            self._worker.stop()
 
 
 @dataclass(eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from gles_delegate.device.limits import Limits
@@ -54,7 +53,10 @@ class BoundModel:
         self.thread = thread
         gpu = thread.gpu
         first, final = _tiers(thread, options)
-        lowerings = _lowerings(graph, first, options, keep)
+        graphs = [graph, *(graph.subgraphs[i] for i in graph.entries if i != graph.index)]
+        if keep:
+            graphs = [with_all_outputs(each) for each in graphs]
+        lowerings = [Lowerings(each, first, options.quantized_models_allowed) for each in graphs]
         partitions = choose_partitions(
             [each.default for each in lowerings],
             options.max_delegated_partitions,
@@ -145,15 +147,6 @@ class BoundModel:
         self.stop()  # which may part from the present programs
         deletions = [each.release for each in reversed(self.subgraphs.values())]
         in_any_case([*deletions, self._variables.release, self._shared.programs.release])
-
-
-def _lowerings(
-    graph: Graph, limits: Limits, options: GpuDelegateOptions, keep: bool
-) -> Sequence[Lowerings]:
-    graphs = [graph, *(graph.subgraphs[i] for i in graph.entries if i != graph.index)]
-    if keep:
-        graphs = [with_all_outputs(each) for each in graphs]
-    return [Lowerings(each, limits, options.quantized_models_allowed) for each in graphs]
 
 
 def _tiers(thread: GlThread, options: GpuDelegateOptions) -> tuple[Limits, Limits | None]:

@@ -54,7 +54,7 @@ class Session:
         self.random_words = np.frombuffer(os.urandom(8), np.uint32)
         gpu = shared.gpu
         shared = self._shared = replace(shared)  # later sessions may have others
-        self._plan = plan
+        self.plan = plan
         self._own_inputs = plan.session_inputs
         self._gpu = gpu
         self._graph = graph
@@ -124,7 +124,7 @@ class Session:
             self._new_parameters = {
                 index: resource.parameters
                 for index, resource in resources.items()
-                if isinstance(resource, SampledTextures) and index in self._plan.inputs
+                if isinstance(resource, SampledTextures) and index in self.plan.inputs
             }
             self._upload_parameters()
             self._buffers.use(storage)
@@ -134,37 +134,33 @@ class Session:
     def set_parameters(self, index: int, resource: SampledTextures) -> None:
         """Sample a bound texture with other parameters, from the next run on."""
         self.resources = {**self.resources, index: resource}
-        if index in self._plan.inputs:
+        if index in self.plan.inputs:
             self._new_parameters[index] = resource.parameters
 
     def _upload_parameters(self) -> None:
         while self._new_parameters:
             index, parameters = self._new_parameters.popitem()
-            self._buffers.upload(self._plan.inputs[index], parameters)
-
-    @property
-    def plan(self) -> Plan:
-        return self._plan
+            self._buffers.upload(self.plan.inputs[index], parameters)
 
     @property
     def inputs(self) -> tuple[int, ...]:
         """The tensors that the CPU fills before a run."""
-        return tuple(index for index in self._plan.inputs if index not in self.resources)
+        return tuple(index for index in self.plan.inputs if index not in self.resources)
 
     @property
     def outputs(self) -> tuple[int, ...]:
         """The tensors that the CPU reads after it."""
-        return tuple(index for index in self._plan.outputs if index not in self.resources)
+        return tuple(index for index in self.plan.outputs if index not in self.resources)
 
     @property
     def bound_outputs(self) -> tuple[int, ...]:
         """The tensors that a run leaves in bound buffers and textures."""
-        return tuple(index for index in self._plan.outputs if index in self.resources)
+        return tuple(index for index in self.plan.outputs if index in self.resources)
 
     @property
     def variables(self) -> tuple[int, ...]:
         """The tensors that last from one run to the next, in its own buffers."""
-        return tuple(index for index in self._plan.variables if index not in self.resources)
+        return tuple(index for index in self.plan.variables if index not in self.resources)
 
     def memory(self) -> MemoryReport:
         """Its memory without constants and programs, and a description of what is bound."""
@@ -181,7 +177,7 @@ class Session:
         self._upload_parameters()
         for index in self.inputs:
             _require_32_bits(index, inputs[index])
-            self._buffers.upload(self._plan.inputs[index], inputs[index])
+            self._buffers.upload(self.plan.inputs[index], inputs[index])
         for value in self._own_inputs:
             self._buffers.upload(value, value.content(self.runs, self.random_words))
         self.runs += 1
@@ -194,7 +190,7 @@ class Session:
         Returns what dispatches do to bytes that are not theirs. Results stay as they are.
         """
         storage = self._buffers.storage
-        sanitizer = Sanitizer(self._plan, self._gpu, self._recorder, storage)
+        sanitizer = Sanitizer(self.plan, self._gpu, self._recorder, storage)
         try:
             return [*sanitizer.run(self._buffers.contents())]
         finally:
@@ -204,7 +200,7 @@ class Session:
         """Run each dispatch once more on the present inputs; return it and its own seconds."""
         self._upload_parameters()
         seconds = self._commands.profile()
-        return list(zip(map(_joined, self._plan.groups), seconds, strict=True))
+        return list(zip(map(_joined, self.plan.groups), seconds, strict=True))
 
     def idle(self) -> AbstractContextManager[None]:
         return self._commands.idle()
@@ -216,14 +212,14 @@ class Session:
             self._gpu.gl.check("glCopyBufferSubData")
             self.read_staged(_NO_TURN, index, array)
         else:
-            self._buffers.download(self._plan.outputs[index], array)
+            self._buffers.download(self.plan.outputs[index], array)
 
     def read_result(self, index: int) -> Array | None:
         """Wait for the last run, and read a bound output; None if the plan does not have it.
 
         Returns its lanes [slices, pixels, 4]; real numbers for a quantized tensor.
         """
-        value = self._plan.results.get(index)
+        value = self.plan.results.get(index)
         return None if value is None else self._buffers.texels(value)
 
     def stage(self, turn: int) -> None:
@@ -233,22 +229,19 @@ class Session:
         self._gpu.gl.check("invoke_async")
 
     def _copy_output(self, turn: int, index: int) -> None:
-        value = self._plan.outputs[index]
-        if value.nbytes:
-            source, target = self._buffers.storage.view(value), self._copy(turn, index)
-            end = (target.name, 0, target.size)
-            for function, arguments in self._recorder.copy(source.name, source.offset, *end):
-                function(*arguments)
-
-    def _copy(self, turn: int, index: int) -> Buffer:
-        """The buffer for an output's copy; the buffers of both turns are created together."""
-        gl = self._gpu.gl
+        """Copy an output on the GPU; the buffers of both turns are created together."""
+        value, gl = self.plan.outputs[index], self._gpu.gl
+        if not value.nbytes:
+            return
         for key in ((turn, index),) if turn == _NO_TURN else ((0, index), (1, index)):
             if key not in self._copies:
-                self._copies[key] = Buffer(gl, self._plan.outputs[index].nbytes)
+                self._copies[key] = Buffer(gl, value.nbytes)
                 text = f"copy {key[0]} of {name_tensor(index, self._graph)}"
                 gl.label(gl_names.BUFFER_OBJECT, self._copies[key].name, text)
-        return self._copies[turn, index]
+        source, target = self._buffers.storage.view(value), self._copies[turn, index]
+        end = (target.name, 0, target.size)
+        for function, arguments in self._recorder.copy(source.name, source.offset, *end):
+            function(*arguments)
 
     def read_staged(self, turn: int, index: int, array: Array) -> None:
         """Wait for the copies of a turn, and read one of them into `array`."""
@@ -257,23 +250,23 @@ class Session:
 
     def read_variable(self, index: int, array: Array) -> None:
         """Read a variable tensor into `array`; nothing happens if the plan does not use it."""
-        value = self._plan.variables.get(index)
+        value = self.plan.variables.get(index)
         if value is not None:
             self._buffers.download(value, array)
 
     def write_variable(self, index: int, array: Array) -> None:
         """Give a variable tensor these values; nothing happens if the plan does not use it."""
-        value = self._plan.variables.get(index)
+        value = self.plan.variables.get(index)
         if value is not None:
             self._buffers.upload(value, array)
 
     def continue_from(self, other: Session) -> None:
         """Take over the state of another session of the same shapes: variables, random numbers."""
         for index in other.variables:
-            value = other._plan.variables[index]
+            value = other.plan.variables[index]
             saved = np.empty(value.nbytes, np.uint8)
             other._buffers.download(value, saved)
-            self._buffers.upload(self._plan.variables[index], saved)
+            self._buffers.upload(self.plan.variables[index], saved)
         self.runs = other.runs
         self.random_words = other.random_words
 

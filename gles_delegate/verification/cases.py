@@ -58,7 +58,8 @@ class VerificationCase:
     def _allowed(self, expected: Array, half: bool) -> float:
         quantized = expected.dtype.itemsize <= 2 and expected.dtype.kind in "iu"
         tolerance = _HALF_TOLERANCE if half else _TOLERANCE
-        return allowed_error(expected, quantized, tolerance, max(self.steps, _HALF_STEPS * half))
+        steps = max(self.steps, _HALF_STEPS) if half else self.steps
+        return allowed_error(expected, quantized, tolerance, steps)
 
 
 @cache

@@ -494,9 +494,9 @@ def test_a_collection_on_another_thread_calls_no_gl() -> None:
     gpu = holders[0]._host.delegation.thread.gpu
     with ThreadPoolExecutor(1) as pool, pytest.warns(ResourceWarning):
         pool.submit(collect, holders).result()
-    assert gpu._egl._native is not None  # type: ignore[union-attr]
+    assert gpu.egl._native is not None  # type: ignore[union-attr]
     use_another()
-    assert gpu._egl._native is None  # type: ignore[union-attr]
+    assert gpu.egl._native is None  # type: ignore[union-attr]
 
 
 def test_litert_s_interpreter_may_own_its_delegate() -> None:
