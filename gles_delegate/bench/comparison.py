@@ -236,8 +236,7 @@ def _run_node(
 ) -> dict[int, Array]:
     """The outputs of a node on the GPU, from the tensors of an interpreter."""
     segment = delegation.segment([node.index])
-    values = {i: theirs.get_tensor(i) for i in segment.deciding}
-    new_shapes = segment.prepare(shapes, values)
+    new_shapes = segment.prepare(shapes, {i: theirs.get_tensor(i) for i in segment.deciding})
     results = {
         index: np.zeros(new_shapes[index], delegation.graph.tensors[index].dtype)
         for index in segment.outputs

@@ -183,8 +183,7 @@ def _print_speed(speed: DeviceSpeed, state: dict[str, Any]) -> None:
         rows[f"float16, {kernel}"] = f"{ratio:.2f} times as long as float32"
     common.print_pairs(rows.items())
     if speed.half and state["limits"]["profile"]["half_storage"]:
-        saves = mean_slowdown(speed.half) < 1
-        print(f"precision_loss_allowed={saves} is faster on this device.")
+        print(f"precision_loss_allowed={mean_slowdown(speed.half) < 1} is faster on this device.")
     print()
     common.print_table(
         [

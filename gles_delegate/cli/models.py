@@ -75,8 +75,7 @@ def _list(chosen: Sequence[PublishedModel], is_whole: bool, as_json: bool) -> No
         common.print_json([asdict(model) for model in chosen])
     elif is_whole:
         for model in chosen:
-            rows = [(key, str(value)) for key, value in asdict(model).items() if value]
-            common.print_pairs(rows)
+            common.print_pairs((key, str(value)) for key, value in asdict(model).items() if value)
             if model.sha256:
                 print(f"\n{model.curl}")
     else:

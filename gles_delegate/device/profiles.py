@@ -161,11 +161,6 @@ class Profile:
         )
 
     @property
-    def without_winograd(self) -> Profile:
-        """The profile that convolves directly."""
-        return replace(self, winograd=(0,))
-
-    @property
     def tiles(self) -> tuple[Tiles | tuple[int, ...], ...]:
         """Every list of tiles."""
         return self.pointwise, self.windows, self.others, self.depthwise

@@ -216,8 +216,7 @@ def _restored(gl: Functions) -> Iterator[None]:
                 gl.unchecked("glBindBufferRange")(*block, start, size)
             else:
                 gl.unchecked("glBindBufferBase")(*block)
-        storage_buffer = gl.existing("Buffer", storage)
-        gl.unchecked("glBindBuffer")(gl_names.SHADER_STORAGE_BUFFER, storage_buffer)
+        gl.unchecked("glBindBuffer")(gl_names.SHADER_STORAGE_BUFFER, gl.existing("Buffer", storage))
         for i, name, *rest in images:
             gl.unchecked("glBindImageTexture")(i, gl.existing("Texture", name), *rest)
 

@@ -252,8 +252,7 @@ def import_picture(
         places.append((offsets[i] if offsets else start, pitch))
         start += pitch * -(-height // plane.down)
     if external is not None:
-        is_plane = format.startswith(("X", "A"))
-        fourcc = layout[0].fourcc if is_plane else _WHOLE.get(format, format)
+        fourcc = layout[0].fourcc if format.startswith(("X", "A")) else _WHOLE.get(format, format)
         return (_imported(fd, (width, height), fourcc, places, modifier, external),)
     planes: list[ImportedTexture] = []
     with on_error(lambda: in_any_case(plane.close for plane in planes)):

@@ -143,8 +143,7 @@ class NativeGraph:
         """
         tensors = (self._tensor(i) for i in range(self._context.contents.tensors_size))
         for allocation in {tensor.allocation for tensor in tensors if tensor.allocation}:
-            words = unpack("8Q", _memory_at(allocation, 64).ljust(64, b"\0"))
-            for word, size in pairwise(words):
+            for word, size in pairwise(unpack("8Q", _memory_at(allocation, 64).ljust(64, b"\0"))):
                 if word == address:
                     return int(size)
         return 0

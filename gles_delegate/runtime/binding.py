@@ -317,8 +317,7 @@ def _bound(
     """
     name, actual = buffer_size(gpu, buffer)
     if actual < offset + size:
-        available = max(actual - offset, 0)
-        raise ValueError(f"{expected} from byte {offset} on, found {available}")
+        raise ValueError(f"{expected} from byte {offset} on, found {max(actual - offset, 0)}")
     watch = BufferWatch(gpu, buffer, name, offset + size, title)
     return BoundBuffer(name, offset, size, (watch,))
 

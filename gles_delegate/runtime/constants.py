@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -34,14 +35,6 @@ class _PooledConstant:
         self.packed.release()
 
 
-@dataclass
-class _SharedConstant:
-    """A packed constant, and its number of users in this model."""
-
-    packed: Packed
-    users: int = 0
-
-
 class Constants:
     """The packed constants that the sessions of a model share; each lives as long as its users.
 
@@ -54,32 +47,29 @@ class Constants:
         self._gpu = gpu
         self._pool = gpu.pool
         self._with_images = gpu.limits.has_images
-        self._shared: dict[Hashable, _SharedConstant] = {}
-        self._keys: dict[int, Hashable] = {}
+        self._keys: dict[Packed, Hashable] = {}
+        self._users: Counter[Packed] = Counter()
         self._digests: dict[tuple[int, int], tuple[Array, str]] = {}
 
     @property
     def nbytes(self) -> int:
-        return sum(shared.packed.size for shared in tuple(self._shared.values()))
+        return sum(packed.size for packed in tuple(self._keys))
 
     def take(self, const: Const, graph: Graph, store: Store | None) -> Packed:
         """The constant, from the store if it has it; call `give_back` once for each call."""
         key = self._key(const, graph)
-        if key not in self._shared:
-            made = self._pool.take(key, lambda: self._made(const, graph, store))
-            self._shared[key] = _SharedConstant(made.packed)
-            self._keys[id(made.packed)] = key
-        self._shared[key].users += 1
-        return self._shared[key].packed
+        packed = self._pool.take(key, lambda: self._made(const, graph, store)).packed
+        self._keys[packed] = key
+        self._users[packed] += 1
+        return packed
 
     def give_back(self, packed: Packed) -> None:
         """Free it unless it has other users."""
-        shared = self._shared[self._keys[id(packed)]]
-        shared.users -= 1
-        if not shared.users:
-            key = self._keys.pop(id(packed))
-            del self._shared[key]
-            self._pool.give_back(key)
+        key = self._keys[packed]
+        self._users[packed] -= 1
+        if not self._users[packed]:
+            del self._keys[packed]
+        self._pool.give_back(key)
 
     def _made(self, const: Const, graph: Graph, store: Store | None) -> _PooledConstant:
         function = (const.pack.__module__, const.pack.__qualname__)

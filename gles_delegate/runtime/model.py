@@ -171,7 +171,7 @@ def _limits(limits: Limits, options: GpuDelegateOptions) -> Limits:
     if options.saves_memory:
         profile = profile.with_small_weights
     if not options.winograd_allowed:
-        profile = profile.without_winograd
+        profile = replace(profile, winograd=(0,))
     return replace(limits, profile=profile)
 
 

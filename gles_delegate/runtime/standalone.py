@@ -177,8 +177,7 @@ class StandAlone:
         return self._arrays[index]
 
     def _is_on_host(self, tensor: Tensor) -> bool:
-        boundary = (*self._graph.inputs, *self._graph.outputs)
-        return tensor.index in boundary or tensor.is_variable
+        return tensor.index in (*self._graph.inputs, *self._graph.outputs) or tensor.is_variable
 
     def _details(self, tensor: Tensor) -> dict[str, Any]:
         return describe(tensor, self._shapes[tensor.index])
