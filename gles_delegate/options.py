@@ -128,7 +128,23 @@ class GpuDelegateOptions:
         _convert(self, InferencePreference, "inference_preference")
         for name in _PRIORITIES:
             _convert(self, InferencePriority, name)
-        self._check_priorities()
+        priorities = tuple(getattr(self, name) for name in _PRIORITIES)
+        auto = InferencePriority.AUTO
+        named = [priority for priority in priorities if priority != auto]
+        if priorities[0] == auto:
+            raise ValueError("inference_priority1 cannot be AUTO: choose the top priority")
+        if priorities[1] == auto != priorities[2]:
+            raise ValueError("inference_priority3 must be AUTO if inference_priority2 is")
+        if len(set(named)) < len(named):
+            raise ValueError(
+                "expected three different inference priorities, found "
+                + ", ".join(priority.name for priority in priorities)
+            )
+        if self.precision_loss_allowed is not None and priorities != _DEFAULT_PRIORITIES:
+            raise ValueError(
+                "precision_loss_allowed is a shorthand for the inference priorities: give one or "
+                "the other"
+            )
         if self.max_delegated_partitions < 1:
             raise ValueError(
                 f"max_delegated_partitions must be 1 or more, not {self.max_delegated_partitions}"
@@ -147,25 +163,6 @@ class GpuDelegateOptions:
             )
         if self.device_index is not None and self.device_index < 0:
             raise ValueError(f"device_index must be 0 or more, not {self.device_index}")
-
-    def _check_priorities(self) -> None:
-        priorities = tuple(getattr(self, name) for name in _PRIORITIES)
-        auto = InferencePriority.AUTO
-        named = [priority for priority in priorities if priority != auto]
-        if priorities[0] == auto:
-            raise ValueError("inference_priority1 cannot be AUTO: choose the top priority")
-        if priorities[1] == auto != priorities[2]:
-            raise ValueError("inference_priority3 must be AUTO if inference_priority2 is")
-        if len(set(named)) < len(named):
-            raise ValueError(
-                "expected three different inference priorities, found "
-                + ", ".join(priority.name for priority in priorities)
-            )
-        if self.precision_loss_allowed is not None and priorities != _DEFAULT_PRIORITIES:
-            raise ValueError(
-                "precision_loss_allowed is a shorthand for the inference priorities: give one or "
-                "the other"
-            )
 
     @property
     def priorities(self) -> tuple[InferencePriority, InferencePriority, InferencePriority]:

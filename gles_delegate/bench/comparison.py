@@ -110,11 +110,7 @@ def compare_outputs(
 def compare_with(
     ours: Any, model: ModelFile, feeds: Mapping[int, Array], tolerance: float, steps: int
 ) -> list[Difference]:
-    """See `compare_outputs`.
-
-    Args:
-        ours: An interpreter with a delegate, ours or LiteRT's.
-    """
+    """See `compare_outputs`; `ours` is an interpreter with a delegate, ours or LiteRT's."""
     graph = model.graph()
     main = partial(_run, feeds=feeds, outputs=graph.outputs)
     # Subgraphs that apps run, their outputs, and functions that compute these in an interpreter.

@@ -74,8 +74,7 @@ def _timed(command: list[str], variables: dict[str, str]) -> float:
 def texture_to_texture(model: ModelFile, device_index: int | None = None, runs: int = 50) -> float:
     """Median of the seconds from a picture in a texture to an output in another one, complete.
 
-    Args:
-        model: Its first input sees a picture, and its first output is one.
+    The model's first input sees a picture, and its first output is one.
     """
     egl = EglContext(device_index)
     try:

@@ -106,11 +106,7 @@ def printable(text: str) -> str:
 
 
 class _Printable:
-    """A stream that prints what is `printable`.
-
-    Attributes:
-        raw: The stream itself.
-    """
+    """A stream that prints what is `printable`; `raw` is the stream itself."""
 
     def __init__(self, raw: Any) -> None:
         self.raw = raw

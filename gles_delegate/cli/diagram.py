@@ -27,10 +27,7 @@ Graphs: TypeAlias = Mapping[str, tuple[Graph, DelegationReport]]
 class _Box:
     """A node, or an input or output of the graph.
 
-    Attributes:
-        key: Identifies it in the file.
-        name: What other boxes call it.
-        kind: A key of `COLORS`.
+    `key` identifies it in the file, other boxes call it `name`, and `kind` is a key of `COLORS`.
     """
 
     key: str

@@ -85,11 +85,7 @@ def inspect(
 
 
 class _Target(NamedTuple):
-    """The device that models are planned for.
-
-    Attributes:
-        half: Whether tensors are stored as float16.
-    """
+    """The device that models are planned for; `half`: tensors are stored as float16."""
 
     name: str
     limits: Limits

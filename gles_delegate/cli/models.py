@@ -45,8 +45,14 @@ def models(
         raise common.wrong_usage("expected get NAME with --to")
     known = published()
     if files:
-        _check_all(files, known, as_json)
-    elif is_get:
+        checks = [(file, *check(file, known)) for file in files]
+        if as_json:
+            common.print_json([{"file": str(f), "passed": ok, "found": s} for f, ok, s in checks])
+        else:
+            for file, passed, sentence in checks:
+                common.print_text(common.verdict(f"{file}: {sentence}", passed))
+        sys.exit(not all(passed for _, passed, _ in checks))
+    if is_get:
         _get(_named(names[1:], known), folder or Path(), as_json)
     else:
         _list(_named(names, known) if names else known, bool(names), as_json)
@@ -110,17 +116,6 @@ def _get(chosen: Sequence[PublishedModel], folder: Path, as_json: bool) -> None:
 def _row(model: PublishedModel) -> dict[str, str]:
     row = {"name": model.name, "task": model.task, "license": model.license}
     return {**row, "size": common.megabytes(model.bytes) if model.bytes else ""}
-
-
-def _check_all(files: Sequence[Path], known: Sequence[PublishedModel], as_json: bool) -> None:
-    """Print what each file is; exits with status 1 unless all are published models."""
-    checks = [(file, *check(file, known)) for file in files]
-    if as_json:
-        common.print_json([{"file": str(f), "passed": ok, "found": s} for f, ok, s in checks])
-    else:
-        for file, passed, sentence in checks:
-            common.print_text(common.verdict(f"{file}: {sentence}", passed))
-    sys.exit(not all(passed for _, passed, _ in checks))
 
 
 def check(file: Path, known: Sequence[PublishedModel]) -> tuple[bool, str]:

@@ -88,10 +88,9 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
 
 def _pointer(view: memoryview) -> Any:
     """Contiguous memory of at least one byte, as a ``void *`` for ctypes."""
-    return np.frombuffer(view, np.uint8).ctypes.data if view.readonly else _Byte.from_buffer(view)
-
-
-_Byte = ctypes.c_char * 1
+    if view.readonly:
+        return np.frombuffer(view, np.uint8).ctypes.data
+    return (ctypes.c_char * 1).from_buffer(view)
 
 
 class TexelView:

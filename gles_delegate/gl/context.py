@@ -159,8 +159,7 @@ class GpuContext:
     def textures(self, external: bool = False) -> AbstractContextManager[None]:
         """Inside the guard: save and restore texture and pixel-unpack state.
 
-        Args:
-            external: The bindings of external textures, too.
+        With `external`, also the bindings of external textures.
         """
         return nullcontext() if self.is_private else textures_restored(self.gl, external)
 

@@ -246,7 +246,13 @@ def _created(egl: LibEgl, display: Display, share: int, request: _Request) -> Na
     surfaceless = "EGL_KHR_surfaceless_context" in display.extensions
     configless = surfaceless and "EGL_KHR_no_config_context" in display.extensions
     egl.eglBindAPI(request.api)
-    config = 0 if configless else _config(egl, display, request, pbuffer=not surfaceless)
+    config, count = Handle(), c_int32()
+    if not configless:
+        surface_type = 0 if surfaceless else _PBUFFER_BIT
+        wanted = attributes(_RENDERABLE_TYPE, request.renderable, _SURFACE_TYPE, surface_type)
+        egl.eglChooseConfig(display.handle, wanted, ctypes.byref(config), 1, ctypes.byref(count))
+        if not count.value:
+            raise GLError(f"eglChooseConfig: no config for {request.name}")
     context = egl.eglCreateContext(display.handle, config, share, attributes(*request.attributes))
     native = NativeContext(egl, display, context, surface=0, api=request.api)
     try:
@@ -259,16 +265,6 @@ def _created(egl: LibEgl, display: Display, share: int, request: _Request) -> Na
     except GLError:
         native.destroy()
         raise
-
-
-def _config(egl: LibEgl, display: Display, request: _Request, *, pbuffer: bool) -> int:
-    surface_type = _PBUFFER_BIT if pbuffer else 0
-    wanted = attributes(_RENDERABLE_TYPE, request.renderable, _SURFACE_TYPE, surface_type)
-    config, count = Handle(), c_int32()
-    egl.eglChooseConfig(display.handle, wanted, ctypes.byref(config), 1, ctypes.byref(count))
-    if not count.value:
-        raise GLError(f"eglChooseConfig: no config for {request.name}")
-    return config.value
 
 
 @dataclass(frozen=True)

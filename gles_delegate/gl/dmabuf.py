@@ -184,14 +184,11 @@ class _Plane:
 
 _WHOLE = {"YUY2": "YUYV", "I420": "YU12", "YUV420": "YU12"}
 """The DRM formats of pictures with another name, of those that are not a `_Plane`."""
-_NV12 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2, 2))
-_NV16 = (_Plane("R8  ", 1), _Plane("GR88", 2, 2))
 _I420 = (_Plane("R8  ", 1), _Plane("R8  ", 1, 2, 2), _Plane("R8  ", 1, 2, 2))
-_PAIRS = (_Plane("AB24", 4, 2),)
 _LAYOUTS: Mapping[str, tuple[_Plane, ...]] = {
-    "NV12": _NV12,
-    "NV16": _NV16,
-    **dict.fromkeys(("YUYV", "YUY2", "UYVY"), _PAIRS),
+    "NV12": (_Plane("R8  ", 1), _Plane("GR88", 2, 2, 2)),
+    "NV16": (_Plane("R8  ", 1), _Plane("GR88", 2, 2)),
+    **dict.fromkeys(("YUYV", "YUY2", "UYVY"), (_Plane("AB24", 4, 2),)),
     **dict.fromkeys(("I420", "YU12", "YUV420"), _I420),
     **dict.fromkeys(("XR24", "XRGB8888"), (_Plane("XR24"),)),
     **dict.fromkeys(("AR24", "ARGB8888"), (_Plane("AR24"),)),

@@ -48,11 +48,7 @@ class TexelTexture:
 
 
 class Sampler:
-    """A sampler object that overrides the filters of textures, and repeats their edges.
-
-    Attributes:
-        name: Its GL name.
-    """
+    """A sampler object `name` that overrides the filters of textures, and repeats their edges."""
 
     def __init__(self, gl: Functions, linear: bool = False) -> None:
         self._gl = gl

@@ -426,10 +426,8 @@ def _wait_for_workers() -> None:
 class ThreadLock:
     """A re-entrant lock for sequences of calls.
 
-    Code on the delegate's own thread ignores it, because a thread that holds it may be waiting.
-
-    Attributes:
-        thread: The delegate's thread; only the holder of the lock may change it.
+    Code on the delegate's own `thread`, which only the holder of the lock may change, ignores it,
+    because a thread that holds it may be waiting.
     """
 
     def __init__(self) -> None:

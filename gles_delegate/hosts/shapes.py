@@ -19,9 +19,7 @@ def label(tensor: Tensor) -> str:
 def naming_new_shapes(graph: Graph, arrays: Mapping[int, Any]) -> Iterator[None]:
     """Make errors that shapes may cause name the inputs that were resized.
 
-    Args:
-        graph: The model.
-        arrays: What its inputs are set to, by index.
+    `arrays` has what the model's inputs are set to, by index.
     """
     try:
         yield

@@ -124,8 +124,7 @@ class BufferBinding:
 class TextureBinding:
     """Textures to sample an input from, or one to write an output to.
 
-    Attributes:
-        region: A buffer with the matrix of the transform at byte `region_offset`, or None.
+    `region` is a buffer with the matrix of the transform at byte `region_offset`, or None.
     """
 
     textures: tuple[Any, ...]

@@ -28,9 +28,6 @@ _FAILURES = (RuntimeError, IndexError)  # Python's types of LiteRT's errors and 
 OP_RESOLVERS = ("AUTO", "BUILTIN", "BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
 """Names of LiteRT's OpResolverType."""
 
-_NOT_READY = "Invoke called on model that is not ready."
-"""LiteRT's message if `allocate_tensors` must be called first."""
-
 T = TypeVar("T")
 
 
@@ -106,7 +103,7 @@ class LiteRt:
         except DelegateError:
             raise
         except _FAILURES as error:
-            if self._fresh.endswith(_NOT_READY):
+            if self._fresh.endswith("Invoke called on model that is not ready."):
                 raise
             text = re.sub(r"\s*(Node number \d+ \(\w+\) failed)", r"; \1", self._fresh).strip("; ")
             raise LiteRtError(

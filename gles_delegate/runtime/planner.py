@@ -17,9 +17,7 @@ from gles_delegate.shaders.dispatch import Shape
 class Planner:
     """Plans the nodes of a segment for any shapes; later plans share programs of earlier ones.
 
-    Args:
-        half: Whether tensors are stored as float16.
-        tuner: Chooses register tiles by measurement; None: the cost model chooses.
+    See `SegmentContext` for `half` and `tuner`.
     """
 
     def __init__(

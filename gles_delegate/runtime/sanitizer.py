@@ -71,12 +71,7 @@ class Sanitizer:
         in_any_case([ground.release for ground in grounds])
 
     def run(self, truth: Sequence[Array]) -> Iterator[Trespass]:
-        """Run every dispatch in order.
-
-        Args:
-            truth: The 16-bit words of each of the plan's buffers before the first dispatch; the
-                dispatches update them.
-        """
+        """Run the dispatches in order; they update `truth`, the 16-bit words of each buffer."""
         for number, group in enumerate(self._plan.groups):
             extents = _extents(self._plan, group)
             befores = [[e.before(truth, g.words) for e in extents] for g in self._grounds]
@@ -96,11 +91,7 @@ class Sanitizer:
 
 
 class _Ground:
-    """A plan's buffers, which hold a pattern between runs.
-
-    Attributes:
-        words: The pattern.
-    """
+    """A plan's buffers, which hold a pattern, `words`, between runs."""
 
     def __init__(
         self, plan: Plan, gpu: GpuContext, recorder: Recorder, storage: Storage, pattern: int

@@ -56,11 +56,9 @@ class SegmentContext:
 
 
 class Segment:
-    """Nodes of a model that run on the GPU as one.
+    """Nodes of a model that run on the GPU as one; `computed` has the tensors that they compute.
 
-    Attributes:
-        computed: The tensors that its nodes compute.
-        sized_by: The tensors, computed elsewhere, whose shapes decide constants that it reads.
+    `sized_by` has tensors, computed elsewhere, whose shapes decide constants that it reads.
     """
 
     def __init__(self, context: SegmentContext, nodes: Sequence[int]) -> None:

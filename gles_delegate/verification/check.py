@@ -10,7 +10,7 @@ import numpy as np
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
@@ -135,7 +135,10 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
     for form in forms:
         if (form.half and not case.half) or (form.constant and not case.quick):
             continue
-        lowered = _lowered(graph, inputs, form)
+        lowerings = Lowerings(graph, form.limits)
+        values = {index: inputs[index] for index in lowerings.deciding}
+        choices = dict.fromkeys(range(len(graph.nodes)), form.choice)
+        lowered = lowerings.lower({}, choices=choices, values=values)
         if lowered.reasons:  # the device lacks something that this op needs
             continue
         plan = make_plan(lowered, lowered.steps, form.limits, form.half)
@@ -175,14 +178,6 @@ def _with_uniforms(plan: Plan, limits: Limits) -> Plan:
             d = replace(d, grid=replace(d.grid, pixel_lanes=_LANES, slice_lanes=lanes))
         dispatches.append(d)
     return replace(plan, dispatches=tuple(dispatches))
-
-
-def _lowered(graph: Graph, inputs: dict[int, Array], form: Form) -> Lowered:
-    lowerings = Lowerings(graph, form.limits)
-    values = {index: inputs[index] for index in lowerings.deciding}
-    return lowerings.lower(
-        {}, choices=dict.fromkeys(range(len(graph.nodes)), form.choice), values=values
-    )
 
 
 def _results(
