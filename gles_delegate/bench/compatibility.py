@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from gles_delegate.bench.device import half_slowdown
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError
@@ -85,19 +87,12 @@ class CompatibilityList:
 
         If it passed, each call measures two convolutions in a new context.
         """
-        halves = self._with("float16")
-        passed = bool(halves) and all(check.passed for check in halves)
-        return GpuDelegateOptions(
-            precision_loss_allowed=passed and self._half_is_faster(),
-            device_index=self._device_index,
-        )
-
-    def _half_is_faster(self) -> bool:
-        try:
-            gpu = GpuContext(None, self._device_index)
-            try:
-                return half_slowdown(gpu) < 1
-            finally:
-                gpu.release()
-        except DelegateError:
-            return False
+        index, halves, is_better = self._device_index, self._with("float16"), False
+        if halves and all(check.passed for check in halves):
+            with suppress(DelegateError):
+                gpu = GpuContext(None, index)
+                try:
+                    is_better = half_slowdown(gpu) < 1
+                finally:
+                    gpu.release()
+        return GpuDelegateOptions(precision_loss_allowed=is_better, device_index=index)

@@ -335,22 +335,19 @@ def _tile(kernel: KernelCase, dispatch: Dispatch) -> TileTime:
     defines, grid = dispatch.defines, dispatch.grid
     tile = "x".join(str(defines[name]) for name in ("PIXELS", "SLICES") if name in defines)
     group = f"{grid.pixel_lanes}x{grid.slice_lanes}"
-    return TileTime(str(kernel), tile, group, _form(dispatch), (), (), None, dispatch.flops)
-
-
-def _form(dispatch: Dispatch) -> str:
-    by_taps = bool(dispatch.defines.get("BY_TAPS"))
-    by_rows = not by_taps and not dispatch.defines.get("POINTWISE")
+    by_taps = bool(defines.get("BY_TAPS"))
+    by_rows = not by_taps and not defines.get("POINTWISE")
     forms = {
         "tap by tap": by_taps,
         "rows looped": by_rows and "KERNEL_H" in dispatch.sizes,
-        "weights by texture": dispatch.defines.get("WEIGHT_TEXTURE"),
-        "weights in pairs": dispatch.defines.get("WEIGHT_COLUMNS") == 2,
-        "weights in bytes": dispatch.defines.get("WEIGHT_COLUMNS") in (4, 8),
+        "weights by texture": defines.get("WEIGHT_TEXTURE"),
+        "weights in pairs": defines.get("WEIGHT_COLUMNS") == 2,
+        "weights in bytes": defines.get("WEIGHT_COLUMNS") in (4, 8),
         "constant sizes": not dispatch.sizes,
-        "sums shared": dispatch.grid.reduction_lanes > 1,
+        "sums shared": grid.reduction_lanes > 1,
     }
-    return ", ".join(form for form, applies in forms.items() if applies)
+    form = ", ".join(form for form, applies in forms.items() if applies)
+    return TileTime(str(kernel), tile, group, form, (), (), None, dispatch.flops)
 
 
 def _main(plan: Plan) -> Dispatch:

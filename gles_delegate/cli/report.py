@@ -54,7 +54,11 @@ def report(device: int | None, quick: bool, as_json: bool) -> None:
         state["verify"] = _attempt(partial(verification, device, quick))
         state["bench"] = _attempt(lambda: dataclasses.asdict(measured(device, 5 if quick else 45)))
         state["networks"] = _networks(device, runs=3 if quick else 20)
-        state["texture_to_texture"] = _attempt(partial(_textures, device, 10 if quick else 60))
+        networks = files("gles_delegate.bench").joinpath("networks")
+        model = ModelFile(networks.joinpath("ball_segmenter.tflite").read_bytes())
+        state["texture_to_texture"] = _attempt(
+            lambda: {"seconds": texture_to_texture(model, device, 10 if quick else 60)}
+        )
     common.print_json(_without_names(state))
     sys.exit(not state["healthy"])
 
@@ -82,12 +86,6 @@ def _networks(device: int | None, runs: int) -> dict[str, Any]:
             if against:
                 found["agreement"] = _attempt(partial(agreement, model))
     return dict(sorted(speeds.items()))
-
-
-def _textures(device: int | None, runs: int) -> dict[str, Any]:
-    """Seconds from a picture's texture to a mask's."""
-    model = files("gles_delegate.bench").joinpath("networks").joinpath("ball_segmenter.tflite")
-    return {"seconds": texture_to_texture(ModelFile(model.read_bytes()), device, runs)}
 
 
 def _attempt(measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -284,13 +284,8 @@ def _size_of(levels: Sequence[TextureLevel], packed: Packed | None) -> Size:
     for level in levels:
         if not level.sampled:
             raise ValueError(f"expected a texture of a float or normalized format, found {level}")
-    if len(levels) > 1:
-        _require_planes(levels)
-    return height, width
-
-
-def _require_planes(levels: Sequence[TextureLevel]) -> None:
-    """Raise ValueError if textures are not the planes of a video's picture."""
+    if len(levels) == 1:
+        return height, width
     luma, chroma = levels[0], levels[1:]
     sizes = [((size + 1) // 2, size) for size in (luma.width, luma.height)]
     for level in levels:
@@ -305,6 +300,7 @@ def _require_planes(levels: Sequence[TextureLevel]) -> None:
             raise ValueError(f"expected chroma planes of {half}, found {level}")
     if len(chroma) == 1 and chroma[0].components < 2:
         raise ValueError(f"expected U and V in the second of two planes, found {chroma[0]}")
+    return height, width
 
 
 def _bound(

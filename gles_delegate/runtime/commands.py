@@ -7,9 +7,10 @@ writes what an earlier one read or wrote (WAR, WAW). A run only goes through the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from ctypes import c_int
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -40,21 +41,14 @@ _EXIT_BARRIER = _READ_BARRIER | gl_names.BUFFER_UPDATE_BARRIER
 _ENTRY_BARRIER = _EXIT_BARRIER | gl_names.TEXTURE_FETCH_BARRIER
 
 
+@dataclass
 class CommandList:
-    """The prepared calls of a run, which change state that `textures` restores."""
+    """The prepared calls of a run, which change state that `_textures` restores."""
 
-    def __init__(
-        self,
-        gpu: GpuContext,
-        calls: Iterable[GlCall],
-        watches: Sequence[Watch],
-        textures: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        self._gpu = gpu
-        self._calls = list(calls)
-        self._watches = watches
-        self._textures = textures
-        self._dispatch_compute = gpu.gl.unchecked("glDispatchCompute")
+    _gpu: GpuContext
+    _calls: Sequence[GlCall]
+    _watches: Sequence[Watch]
+    _textures: Callable[[], AbstractContextManager[None]]
 
     def run(self) -> None:
         """Make the calls; raises ValueError if something bound was released or resized."""
@@ -65,12 +59,13 @@ class CommandList:
     def profile(self) -> list[float]:
         """Run once, timing each dispatch separately; return the seconds of each."""
         seconds: list[float] = []
+        dispatch_compute = self._gpu.gl.unchecked("glDispatchCompute")
         stopwatch = Stopwatch(self._gpu.gl, self._gpu.driver.timers, self._gpu.driver.is_es)
         with ExitStack() as stack:
             stack.callback(stopwatch.release)
             stack.enter_context(self._checked("profile"))
             for function, arguments in self._calls:
-                if function is self._dispatch_compute:
+                if function is dispatch_compute:
                     seconds.append(stopwatch.measure(partial(function, *arguments)))
                 else:
                     function(*arguments)
@@ -79,9 +74,9 @@ class CommandList:
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Inside ``with``, dispatch no work groups, so a run takes only the CPU's time."""
-        calls = self._calls
+        calls, dispatch_compute = self._calls, self._gpu.gl.unchecked("glDispatchCompute")
         self._calls = [
-            (function, (0, 0, 0) if function is self._dispatch_compute else arguments)
+            (function, (0, 0, 0) if function is dispatch_compute else arguments)
             for function, arguments in calls
         ]
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Array
@@ -14,26 +15,19 @@ from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.shaders.dispatch import Shape
 
 
+@dataclass
 class Planner:
     """Plans the nodes of a segment for any shapes; later plans share programs of earlier ones.
 
-    See `SegmentContext` for `half` and `tuner`.
+    See `SegmentContext` for `_half` and `_tuner`.
     """
 
-    def __init__(
-        self,
-        lowerings: Lowerings,
-        nodes: Sequence[int],
-        limits: Limits,
-        half: bool,
-        tuner: Tuner | None = None,
-    ) -> None:
-        self._lowerings = lowerings
-        self._nodes = nodes
-        self._limits = limits
-        self._half = half
-        self._tuner = tuner
-        self._resizing = Resizing()
+    _lowerings: Lowerings
+    _nodes: Sequence[int]
+    _limits: Limits
+    _half: bool
+    _tuner: Tuner | None = None
+    _resizing: Resizing = field(default_factory=Resizing)
 
     def within(self, limits: Limits) -> Planner:
         """Plans the same nodes for a device with other limits; lowers the whole graph."""

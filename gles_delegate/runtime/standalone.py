@@ -70,7 +70,7 @@ class StandAlone:
         shape = tuple(int(size) for size in tensor_size)
         if any(size < 0 for size in shape):
             raise RuntimeError(f"expected sizes of 0 or more, found {list(shape)}")
-        signature = _signature(tensor, self._shapes[tensor.index])
+        signature = tensor.shape_signature or self._shapes[tensor.index]
         if strict and (
             len(shape) != len(signature)
             or any(free not in (-1, size) for free, size in zip(signature, shape, strict=True))
@@ -226,7 +226,7 @@ def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:
         "name": tensor.name,
         "index": tensor.index,
         "shape": np.array(shape, np.int32),
-        "shape_signature": np.array(_signature(tensor, shape), np.int32),
+        "shape_signature": np.array(tensor.shape_signature or shape, np.int32),
         "dtype": tensor.type.array,
         "quantization": pairs[0] if len(pairs) == 1 else (0.0, 0),
         "quantization_parameters": {
@@ -239,10 +239,6 @@ def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:
         },
         "sparsity_parameters": {},
     }
-
-
-def _signature(tensor: Tensor, shape: Shape) -> Shape:
-    return tensor.shape_signature or shape
 
 
 def dequantize(array: Array, quantization: tuple[float, int]) -> Array:
