@@ -57,10 +57,14 @@ def inspect(
     This needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. It
     shows every model of a bundle.
     """
-    target = _Target.of(device)
-    target = target._replace(half=half and target.limits.profile.half_storage)
+    planned_for, limits = "any device with OpenGL ES 3.1", Limits()
+    if device is not None:
+        gpu = GpuContext(None, device)
+        gpu.release()
+        planned_for, limits = gpu.driver.renderer, gpu.limits
+    half = half and limits.profile.half_storage
     models = {
-        name: _Inspected(file.graph(), target, partitions)
+        name: _Inspected(file.graph(), limits, half, partitions)
         for name, file in read_models(model).items()
     }
     if drawing is not None:
@@ -73,7 +77,7 @@ def inspect(
         drawing.write_text(to_dot(dict(chain.from_iterable(drawn))), "utf-8")
     if as_json:
         data = {
-            name: {**inspected.data(), "planned_for": target.name}
+            name: {**inspected.data(), "planned_for": planned_for}
             for name, inspected in models.items()
         }
         common.print_json(data.get("") or {"models": data})
@@ -81,23 +85,7 @@ def inspect(
     for name, inspected in models.items():
         if name:
             print(f"\n{name}\n{'-' * len(name)}")
-        inspected.print_text(nodes, dispatches)
-
-
-class _Target(NamedTuple):
-    """The device that models are planned for; `half`: tensors are stored as float16."""
-
-    name: str
-    limits: Limits
-    half: bool = False
-
-    @classmethod
-    def of(cls, device: int | None) -> _Target:
-        if device is None:
-            return cls("any device with OpenGL ES 3.1", Limits())
-        gpu = GpuContext(None, device)
-        gpu.release()
-        return cls(gpu.driver.renderer, gpu.limits)
+        inspected.print_text(planned_for, nodes, dispatches)
 
 
 class _Entry(NamedTuple):
@@ -105,27 +93,23 @@ class _Entry(NamedTuple):
     lowered: Lowered
     partition: Partition
     plans: list[Plan]
-    half: bool
-
-    @property
-    def report(self) -> DelegationReport:
-        return self.partition.report(self.graph, "float16" if self.half else "float32")
+    report: DelegationReport
 
 
 class _Inspected:
-    """A model that is planned, but not run."""
+    """A model that is planned, but not run; `half`: tensors are stored as float16."""
 
-    def __init__(self, graph: Graph, target: _Target, most: int) -> None:
-        self._graph, self._target = graph, target
-        limits = target.limits
+    def __init__(self, graph: Graph, limits: Limits, half: bool, most: int) -> None:
+        self._graph = graph
         self._metadata = read_metadata(graph)
         graphs = [graph.subgraphs[index] for index in graph.entries]
         lowered = [Lowerings(graph, limits).default for graph in graphs]
         partitions = choose_partitions(lowered, most)
         self._entries = []
         for subgraph, low, partition in zip(graphs, lowered, partitions, strict=True):
-            plans = [make_plan(low, segment, limits, target.half) for segment in partition.segments]
-            self._entries.append(_Entry(subgraph, low, partition, plans, target.half))
+            plans = [make_plan(low, segment, limits, half) for segment in partition.segments]
+            report = partition.report(subgraph, "float16" if half else "float32")
+            self._entries.append(_Entry(subgraph, low, partition, plans, report))
         self._report = sum((entry.report for entry in self._entries), DelegationReport())
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
@@ -173,7 +157,7 @@ class _Inspected:
             ],
         }
 
-    def print_text(self, every_node: bool, dispatches: bool) -> None:
+    def print_text(self, planned_for: str, every_node: bool, dispatches: bool) -> None:
         data, about = self.data(), self._metadata
         for name in ("name", "description", "version", "author", "license"):
             if text := getattr(about, name):
@@ -191,7 +175,7 @@ class _Inspected:
         listed = report if every_node else report.on_the_cpu
         if listed.nodes:
             common.print_report(listed.table)
-        where = f"stored as {report.storage}, planned for {self._target.name}"
+        where = f"stored as {report.storage}, planned for {planned_for}"
         common.print_text(f"{report.summary}, {where}")
         for index in data["gives_sizes"]:
             common.print_text(

@@ -47,7 +47,6 @@ _SOFTWARE = re.compile(
     "llvmpipe|softpipe|swrast|swiftshader|lavapipe|software|basic render", re.IGNORECASE
 )
 
-
 _Refusal: TypeAlias = tuple[str, str]
 """The name of a device or API that was tried, and the reason why it failed."""
 

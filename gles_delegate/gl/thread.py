@@ -277,11 +277,8 @@ class _Held:
 
     def release(self) -> None:
         """Release what is left of it; raises ContextError if it cannot be released now."""
-        try:
-            with self.gpu.guard():
-                in_any_case((partial(release_all, self.objects), self.gpu.leave))
-        except ContextLostError:  # with its objects
-            pass
+        with suppress(ContextLostError), self.gpu.guard():  # objects are lost with it
+            in_any_case((partial(release_all, self.objects), self.gpu.leave))
         self.gpu.release()
 
 

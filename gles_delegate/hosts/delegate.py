@@ -139,9 +139,7 @@ class GpuDelegate(NotPickled, Closing):
         All zeros before the interpreter's `allocate_tensors` and after `close`. The driver's own
         memory and the context's are not included.
         """
-        if self._closed or self._bound is None:
-            return MemoryReport()
-        return self._bound.memory()
+        return MemoryReport() if self._closed or self._bound is None else self._bound.memory()
 
     def bind(self, graph: Graph, keep: bool = False) -> BoundModel:
         """Bind a model: fixes the thread and the context, and lowers the graph.

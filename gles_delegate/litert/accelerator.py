@@ -53,7 +53,6 @@ _Compiles = CFUNCTYPE(c_int, c_void_p, POINTER(ctypes.c_bool))
 _Create = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_void_p, POINTER(c_void_p))
 _Delete = CFUNCTYPE(None, c_void_p)
 
-
 _SHORTS = ("struct_size", "major_version", "minor_version", "reserved")
 
 

@@ -20,7 +20,6 @@ from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER
 
 TESTED = ("2.1", "2.3")  # the range of ai-edge-litert's minor versions that the tests ran with
 
-
 _TRIAL = "from gles_delegate.litert.check import _try_layout; _try_layout()"
 
 
