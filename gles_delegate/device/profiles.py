@@ -300,19 +300,9 @@ INTEL = Profile(
 XE2 = replace(INTEL, pointwise=((2, 4), (2, 2), (4, 2)), lanes=(16, 1))
 
 NAMED: Mapping[str, Profile] = {
-    "UNKNOWN": UNKNOWN,
-    "SOFTWARE": SOFTWARE,
-    "LLVMPIPE": LLVMPIPE,
-    "V3D": V3D,
-    "MIDGARD": MIDGARD,
-    "MALI_G": MALI_G,
-    "VALHALL": VALHALL,
-    "AMD": AMD,
-    "NVIDIA": NVIDIA,
-    "ADRENO_7XX": ADRENO_7XX,
-    "ADRENO_6XX": ADRENO_6XX,
-    "INTEL": INTEL,
-    "XE2": XE2,
+    name: value
+    for name, value in globals().items()
+    if isinstance(value, Profile) and not name.startswith("_")
 }
 """Every profile by its name."""
 

@@ -431,15 +431,15 @@ class Interpreter(NotPickled, Closing):
         """
         with self._lock:
             self._host.tensor(tensor_index)  # raises for a wrong index
-        return lambda: self._view(tensor_index)
 
-    def _view(self, index: int) -> Array:
-        """A tensor's array on memory that knows whether a view or a slice of it exists."""
-        with self._lock:
-            array = self._host.tensor(index)()
-            memory = _Memory(array.reshape(-1).view(np.uint8))
-            self._views = [*(view for view in self._views if view() is not None), ref(memory)]
-        view: Array = np.asarray(memory).view(array.dtype).reshape(array.shape)
+        def view() -> Array:
+            with self._lock:
+                array = self._host.tensor(tensor_index)()
+                memory = _Memory(array.reshape(-1).view(np.uint8))
+                self._views = [*(each for each in self._views if each() is not None), ref(memory)]
+            result: Array = np.asarray(memory).view(array.dtype).reshape(array.shape)
+            return result
+
         return view
 
     def _safe_to_run(self) -> bool:
