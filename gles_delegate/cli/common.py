@@ -55,9 +55,7 @@ input_option = click.option(
 class Finite(click.FloatRange):
     """A number in a range, neither NaN nor infinity."""
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"expected a finite number, found {value}", param, ctx)

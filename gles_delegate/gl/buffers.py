@@ -72,14 +72,12 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
     destination = (ctypes.c_char * size).from_buffer(target)
     gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, name)
     # OpenGL ES does not have glGetBufferSubData.
-    source = gl.unchecked("glMapBufferRange")(
-        gl_names.ARRAY_BUFFER, offset, size, gl_names.MAP_READ
-    )
-    if not source:
+    start = gl.unchecked("glMapBufferRange")(gl_names.ARRAY_BUFFER, offset, size, gl_names.MAP_READ)
+    if not start:
         gl.check("glMapBufferRange")
         gl.check_reset("glMapBufferRange")
         raise OutOfGpuMemoryError(f"glMapBufferRange: no room to read {size} bytes")
-    ctypes.memmove(destination, source, size)
+    ctypes.memmove(destination, start, size)
     is_intact = gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
     gl.check_reset("glMapBufferRange")
     if not is_intact:

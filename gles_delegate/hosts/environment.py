@@ -106,15 +106,13 @@ def require_accelerator() -> None:
     from importlib import metadata
 
     version = metadata.version("ai-edge-litert")
-    first, newest, installed = (
-        tuple(map(int, v.split(".")[:2])) for v in (FIRST, TESTED[1], version)
-    )
-    if installed < first or find_spec("ai_edge_litert.compiled_model") is None:
+    first, newest, found = (tuple(map(int, v.split(".")[:2])) for v in (FIRST, TESTED[1], version))
+    if found < first or find_spec("ai_edge_litert.compiled_model") is None:
         raise LiteRtError(
             f"ai-edge-litert {version} does not accept a GPU accelerator: "
             f"install {FIRST} or a newer one"
         )
-    if installed > newest and (reason := tried_apart()):
+    if found > newest and (reason := tried_apart()):
         raise LiteRtError(
             f"ai-edge-litert {version} does not run the accelerator as the tested versions {FIRST} "
             f"to {TESTED[1]} do ({reason}): install one of these"

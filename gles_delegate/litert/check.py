@@ -119,18 +119,16 @@ def trial_model() -> bytes:
     def ints(*values: int) -> int:
         return int(builder.CreateNumpyVector(np.array(values, np.int32)))
 
-    offset = "UOffsetTRelative"
+    link = "UOffsetTRelative"
     shape, zero, one = ints(*_TrialModel.SHAPE), ints(0), ints(1)
     names = [int(builder.CreateString(name)) for name in ("x", "y")]
-    common = ((0, offset, shape), (1, "Int8", SCHEMA_NUMBERS["float32"]))
-    tensors = vector(*(table(*common, (3, offset, name)) for name in names))
-    operators = vector(table((1, offset, zero), (2, offset, one)))
-    graph = table((0, offset, tensors), (1, offset, zero), (2, offset, one), (3, offset, operators))
+    common = ((0, link, shape), (1, "Int8", SCHEMA_NUMBERS["float32"]))
+    tensors = vector(*(table(*common, (3, link, name)) for name in names))
+    operators = vector(table((1, link, zero), (2, link, one)))
+    graph = table((0, link, tensors), (1, link, zero), (2, link, one), (3, link, operators))
     neg = BUILTIN_OPERATORS.index("NEG")
     codes = vector(table((0, "Int8", neg), (2, "Int32", 1), (3, "Int32", neg)))
     subgraphs, buffers = vector(graph, graph), vector(table())
-    model = table(
-        (0, "Uint32", 3), (1, offset, codes), (2, offset, subgraphs), (4, offset, buffers)
-    )
+    model = table((0, "Uint32", 3), (1, link, codes), (2, link, subgraphs), (4, link, buffers))
     builder.Finish(model, FILE_IDENTIFIER)
     return bytes(builder.Output())

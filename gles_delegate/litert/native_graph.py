@@ -69,12 +69,10 @@ class NativeGraph:
         """Report a message, which LiteRT quotes in its next error."""
         self._context.contents.report_error(self._context, b"%s", message.encode())
 
-    def replace(
-        self, nodes: Sequence[int], registration: TfLiteRegistration, delegate: Any
-    ) -> None:
+    def replace(self, nodes: Sequence[int], kernel: TfLiteRegistration, delegate: Any) -> None:
         array = (c_int * (1 + len(nodes)))(len(nodes), *nodes)
         pointer, context = cast(array, POINTER(IntArray)), self._context
-        status = context.contents.replace_node_subsets(context, registration, pointer, delegate)
+        status = context.contents.replace_node_subsets(context, kernel, pointer, delegate)
         require_ok(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
     def subgraphs(self, count: int) -> list[NativeGraph]:

@@ -65,12 +65,9 @@ class Segment:
         self._context = context
         self._thread = context.thread
         self._nodes = nodes
-        self._planner = Planner(
-            context.lowerings, nodes, context.limits, context.half, context.tuner
-        )
-        self._takeover = Takeover(
-            context.thread, context.upgrades, self._planner, context.final_limits
-        )
+        lowerings, limits = context.lowerings, context.final_limits
+        self._planner = Planner(lowerings, nodes, context.limits, context.half, context.tuner)
+        self._takeover = Takeover(context.thread, context.upgrades, self._planner, limits)
         self._turns = Turns(context.thread)
         self._session: Session | None = None
         self._lowered: Lowered | None = None
@@ -78,8 +75,8 @@ class Segment:
         self._constants: dict[int, Array] = {}
         self._names: set[str] = set()
         self._bound_again: dict[int, TextureBinding] = {}  # since the last run
-        own = [context.lowerings.graph.nodes[index] for index in nodes]
-        origins = context.lowerings.default.origins
+        own = [lowerings.graph.nodes[index] for index in nodes]
+        origins = lowerings.default.origins
         self.computed = {t for node in own for t in node.outputs}
         self.sized_by = {
             t for n in own for i in n.inputs for t in origins.get(i, ())

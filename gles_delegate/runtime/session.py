@@ -76,10 +76,8 @@ class Session:
                 text = name_program([names[i] for i in users], sources[users[0]].name)
                 gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
             textures = gpu.textures() if plan.has_textures else nullcontext()
-            with self._trials() as trials, textures:
-                shared.programs.compile(
-                    sources, trials, shared.store, shared.progress, shared.check
-                )
+            with self._trials() as calls, textures:
+                shared.programs.compile(sources, calls, shared.store, shared.progress, shared.check)
             if shared.store is not None:
                 shared.store.save()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from importlib import import_module
@@ -51,9 +51,7 @@ class Awaited(Future[T]):
 class Thread(threading.Thread):
     """A daemon: Python joins other threads before `atexit` functions can stop them."""
 
-    def __init__(
-        self, target: Callable[..., object], name: str, args: tuple[Any, ...] = ()
-    ) -> None:
+    def __init__(self, target: Callable[..., object], name: str, args: Iterable[Any] = ()) -> None:
         super().__init__(target=target, name=name, args=args, daemon=True)
         self._ended: Any = None  # a lock that is free once it has ended, if it is not Python's
 
