@@ -262,7 +262,15 @@ class Recorder:
         self, group: tuple[Dispatch, ...], source: ShaderSource, storage: Storage, cache: StateCache
     ) -> Iterator[GlCall]:
         if len(group) > 1:
-            yield from self._bind_chain(group, storage, cache)
+            chain = self._plan.chain(group)
+            for i, (buffer, kind) in enumerate(chain.blocks):
+                owner = self._plan.owners.get(buffer)
+                block = storage.buffers[buffer] if owner is None else storage.view(owner)
+                yield from self._bind(block, kind, i, False, cache)
+            for i, const in enumerate(chain.images):
+                texels = storage.constants[const]
+                assert not isinstance(texels, TexelTexture)
+                yield from self._bind(texels, const.kind, i, True, cache)
             return
         (dispatch,) = group
         images = source.image_reads
@@ -287,19 +295,6 @@ class Recorder:
                 yield from self._bind(output, kind, unit + 1, True, cache)
         else:
             yield from self._bind(output, kind, OUTPUT_BLOCK, False, cache)
-
-    def _bind_chain(
-        self, group: tuple[Dispatch, ...], storage: Storage, cache: StateCache
-    ) -> Iterator[GlCall]:
-        chain = self._plan.chain(group)
-        for i, (buffer, kind) in enumerate(chain.blocks):
-            owner = self._plan.owners.get(buffer)
-            view = storage.buffers[buffer] if owner is None else storage.view(owner)
-            yield from self._bind(view, kind, i, False, cache)
-        for i, const in enumerate(chain.images):
-            texels = storage.constants[const]
-            assert not isinstance(texels, TexelTexture)
-            yield from self._bind(texels, const.kind, i, True, cache)
 
     def _bind(
         self,
