@@ -37,7 +37,6 @@ with gd.GpuDelegate(options) as delegate:
         interpreter.get_tensor(output["index"])
     print(time.perf_counter() - before)
 """
-_LONGEST = 300  # seconds
 _PICTURE = (480, 640, 4)
 
 
@@ -64,7 +63,7 @@ def _timed(command: list[str], variables: dict[str, str]) -> float:
     try:
         ended = subprocess.run(
             command, env={**os.environ, **variables}, capture_output=True, text=True,
-            timeout=_LONGEST, check=True,
+            timeout=300, check=True,
         )  # fmt: skip
         return float(ended.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:

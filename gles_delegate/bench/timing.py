@@ -25,8 +25,6 @@ from gles_delegate.runtime.programs import Progress
 PEERS = ("litert", "litert-builtin")
 """LiteRT's CPU kernels: with XNNPACK, which is its default, and without."""
 
-_PAUSE = 0.05
-"""Seconds between runs while the background compiles."""
 BATCH = 5
 """Runs of one competitor per turn: few enough that drift affects all alike, and caches are warm."""
 
@@ -137,7 +135,7 @@ def benchmark(
         first = ours()
         while not delegate.bound.is_final:
             ours()
-            sleep(_PAUSE)
+            sleep(0.05)  # the background compiles
         runners = {"": ours, **others}
         times: dict[str, list[float]] = {name: [] for name in runners}
         for run in runners.values():

@@ -88,7 +88,7 @@ def compare(
         common.print_json({**by_name, "passed": passed})
     else:
         _print(differences, nodes, wrong)
-    sys.exit(_STATUS[passed])
+    sys.exit({True: 0, False: 1, None: 3}[passed])
 
 
 def _print(
@@ -112,7 +112,6 @@ def _print(
         common.print_text(common.verdict(text, not wrong))
 
 
-_STATUS = {True: 0, False: 1, None: 3}
 _UNJUDGED = (
     "cannot judge: rounding, also of activations to 8 bits in LiteRT, explains what each node "
     "differs by, and an output differs by more; give an --input that the network was trained for"

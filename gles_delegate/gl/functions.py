@@ -204,7 +204,6 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (_Address, _Uint, _Size, _Size, _Uint): "glMapBufferRange",
 }
 _PROTOTYPES = {name: types for types, names in _SIGNATURES.items() for name in names.split()}
-_SUFFIXES = ("", "EXT", "OES")
 
 GlCall: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]
 """A GL function without an error check, and its arguments."""
@@ -235,7 +234,7 @@ class Functions:
         """The plain ctypes function; raises ContextError if the driver lacks it."""
         if name not in self._unchecked:
             types = _PROTOTYPES.get(name) or _PROTOTYPES[re.sub("(EXT|KHR|OES)$", "", name)]
-            addresses = (self._load(name + suffix) for suffix in _SUFFIXES)
+            addresses = (self._load(name + suffix) for suffix in ("", "EXT", "OES"))
             address = next(filter(None, addresses), 0)
             if not address:
                 raise ContextError(f"the OpenGL driver lacks {name}; expected OpenGL ES 3.1")

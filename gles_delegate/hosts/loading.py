@@ -10,7 +10,6 @@ from typing import Any, get_args, get_type_hints
 from gles_delegate.hosts.delegate import GpuDelegate
 from gles_delegate.options import GpuDelegateOptions
 
-_LIBRARIES = ("gles_delegate", "gpu_delegate")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -34,7 +33,7 @@ def load_delegate(
         >>> delegate.options.own_thread
         True
     """
-    if not any(name in library for name in _LIBRARIES):
+    if not any(name in library for name in ("gles_delegate", "gpu_delegate")):
         raise ValueError(
             f"expected 'gles_delegate' or TFLite's GPU delegate, found the library {library!r}: "
             "load it with LiteRT's load_delegate"

@@ -38,9 +38,6 @@ LIBRARY, SYMBOL = "libLiteRtGpuAccelerator.so", "LiteRtAcceleratorImpl"
 
 WEBGPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
 
-_CREATING = ("CreateCompiledModelFromFile", "CreateCompiledModelFromBuffer")
-"""Functions of LiteRT's module that call the accelerator while they hold a process-wide mutex."""
-
 _MACHINES = {"x86_64": 62, "aarch64": 183}  # numbers of processors in ELF files
 _GPU = 2  # its bit in LiteRtHwAcceleratorSet
 _DISPATCH = b"dispatch_delegate"  # identifier of the options that hold the model's address
@@ -194,7 +191,7 @@ def create_in_turn() -> None:
     functions have moved.
     """
     lock, module = Lock(), import_module("ai_edge_litert._pywrap_litert_compiled_model_wrapper")
-    for name in _CREATING:
+    for name in ("CreateCompiledModelFromFile", "CreateCompiledModelFromBuffer"):
         if not hasattr(module, name):
             raise LiteRtError(f"expected {name} in LiteRT's {module.__name__}, found none")
         setattr(module, name, _in_turn(lock, getattr(module, name)))

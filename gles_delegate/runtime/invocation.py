@@ -14,8 +14,6 @@ from gles_delegate.gl.sync import Fence
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array
 
-_PAUSE = 5e-4  # seconds between a coroutine's queries of a fence
-
 
 class Invocation(Fence):
     """A run that `Interpreter.invoke_async` started: a fence, and the run's outputs.
@@ -71,7 +69,7 @@ class Invocation(Fence):
 
     async def _reached(self) -> Invocation:
         while not self.done():
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(5e-4)
         return self
 
 

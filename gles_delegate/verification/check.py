@@ -24,9 +24,6 @@ from gles_delegate.runtime.shared import Shared
 from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.deviation import ratio
 
-_LANES = 8
-"""Invocations in a work group of a conversion."""
-
 
 @dataclass(frozen=True)
 class Form:
@@ -175,7 +172,7 @@ def _with_uniforms(plan: Plan, limits: Limits) -> Plan:
             d = replace(d, uniforms=frozenset(numbers_of(d)))
         if d.node < 0 and not d.epilogue:
             lanes = min(d.grid.slices, 2)
-            d = replace(d, grid=replace(d.grid, pixel_lanes=_LANES, slice_lanes=lanes))
+            d = replace(d, grid=replace(d.grid, pixel_lanes=8, slice_lanes=lanes))
         dispatches.append(d)
     return replace(plan, dispatches=tuple(dispatches))
 
