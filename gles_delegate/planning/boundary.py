@@ -80,7 +80,8 @@ class Boundary:
         reads = {tensor for node in chosen for tensor in node.inputs}
         entering = reads.difference(*(node.outputs for node in chosen))
         inner = lowered.chosen_steps(wanted)
-        used = {x.tensor for step in inner for x in _reads(step) if isinstance(x, Value)}
+        reads_of = (s.reads if isinstance(s, Dispatch) else (s.source,) for s in inner)
+        used = {x.tensor for operands in reads_of for x in operands if isinstance(x, Value)}
         used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
         results = results_of(graph, wanted)
         leaving = (index for index in results if not graph.tensors[index].is_constant)
@@ -130,10 +131,6 @@ def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
     computed = {t for index in inside for t in graph.nodes[index].outputs}
     read = {t for t in computed if not graph.readers.get(t, inside) <= inside}
     return read | computed.intersection(graph.outputs)
-
-
-def _reads(step: Step) -> tuple[Operand, ...]:
-    return step.reads if isinstance(step, Dispatch) else (step.source,)
 
 
 def stored_in_half(operand: OperandT) -> OperandT:

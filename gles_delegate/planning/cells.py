@@ -37,7 +37,6 @@ RESET_STATE: Pattern = ("MUL", ("LOGISTIC", "reset"), "state")
 NO_CELL = "its body computes no LSTM or GRU as Keras has them"
 GIVEN = -1
 """The weights of a gate whose product with the input the input has already."""
-NO_STATE = -1
 NO_PRODUCTS = "its gates do not add one product of the input and one of the state"
 
 
@@ -56,11 +55,7 @@ class Block:
 
 @dataclass
 class Sum:
-    """The terms of a gate's sum: products, and biases with their first row.
-
-    Attributes:
-        products: By the tensor that is multiplied.
-    """
+    """The terms of a gate's sum: products by what is multiplied; biases with their first row."""
 
     products: dict[int, Block] = field(default_factory=dict)
     biases: list[tuple[int, int]] = field(default_factory=list)
@@ -157,7 +152,12 @@ class Surroundings:
         if any(block.weights == GIVEN for block in blocks):
             raise Unsupported(NO_PRODUCTS)
         tensors = {block.weights: self.tensors[block.weights] for block in blocks}
-        _check_weights([*tensors.values()])
+        types = {tensor.dtype for tensor in tensors.values()}
+        if types - {"float32", "int8"}:
+            raise Unsupported(f"weights of {' and '.join(sorted(types))}; expected float32 or int8")
+        steps = [tensor.quantization for tensor in tensors.values()]
+        if any(any(q.zero_points) or q.axis or q.block for q in steps):
+            raise Unsupported("weights with zero points, or scales that are not of rows")
         first = blocks[0]
         depth, shape = first.columns, tensors[first.weights].shape
         in_order = [Block(first.weights, gate * units, 0, shape[1]) for gate in range(len(sums))]
@@ -170,8 +170,7 @@ class Surroundings:
         for gate, block in enumerate(blocks):
             array = arrays[block.weights][block.row : block.row + units]
             joined[gate, :units] = array[:, block.column : block.column + depth]
-        name = tensors[first.weights].name
-        return self.constant(name, joined.reshape(-1, depth))
+        return self.constant(tensors[first.weights].name, joined.reshape(-1, depth))
 
     def _biases(self, sums: Sequence[Sum], units: int) -> int:
         rows = np.zeros((len(sums), whole(units)), np.float32)
@@ -186,16 +185,6 @@ class Surroundings:
             values = self.tensors[i].array().ravel()
             total += values if row < 0 else values[row : row + units]
         return total
-
-
-def _check_weights(tensors: Sequence[Tensor]) -> None:
-    """Raise `Unsupported` unless weights are real numbers or steps of rows."""
-    types = {tensor.dtype for tensor in tensors}
-    if types - {"float32", "int8"}:
-        raise Unsupported(f"weights of {' and '.join(sorted(types))}; expected float32 or int8")
-    quantizations = [tensor.quantization for tensor in tensors]
-    if any(any(q.zero_points) or q.axis or q.block for q in quantizations):
-        raise Unsupported("weights with zero points, or scales that are not of rows")
 
 
 class CellReader:
@@ -220,7 +209,15 @@ class CellReader:
             return
         for names in self._body.matches(LSTM, result, {}):
             for found in self._body.matches(CELL, names["cell"], names):
-                yield from self._lstms(result, found)
+                cell, shape = found["kept"], self._measured(found["kept"])
+                if not shape:
+                    continue
+                sums = tuple(self._sum(found[gate]) for gate in LSTM_GATES)
+                # Either of the two tensors that the gates multiply may be the state.
+                for state in dict.fromkeys(i for s in sums for i in s.products):
+                    if self._matrix(state) == shape:
+                        x, ends = self._input(sums, state=state), (result, found["cell"])
+                        yield Cell(LSTM_CELLS, shape, ends, (state, cell), x, sums, sums)
         for pattern in (GRU, GRU_OF_DIFFERENCE):
             for found in self._body.matches(pattern, result, {}):
                 yield self._gru(result, found)
@@ -235,14 +232,13 @@ class CellReader:
             for names in self._body.matches(LSTM, result, {"cell": later.before[1]}):
                 for found in self._body.matches(FIRST_CELL, names["cell"], names):
                     gates = [self._sum(found[gate]) for gate in LSTM_GATES if gate != "forget"]
-                    x = self._input(gates, NO_STATE, (False,) * len(gates))
-                    forget = later.of_input[1]
+                    x, forget = self._input((), gates), later.of_input[1]
                     kept = Sum({x: forget.products[later.x]}, forget.biases)
                     return self._like(later, x, (gates[0], kept, *gates[1:]))
         for found in self._body.matches(GRU_OF_DIFFERENCE, result, {}):
             for names in self._body.matches(RESET_SUM, found["new"], {}):
                 gates = [self._sum({**found, **names}[gate]) for gate in GRU_GATES]
-                x, scaled = self._input(gates, NO_STATE, (False,) * 3), self._sum(names["of state"])
+                x, scaled = self._input((), gates), self._sum(names["of state"])
                 if self._body.is_filled(found["state"], 0.0) and not scaled.products:
                     return self._like(later, x, tuple(gates), scaled)
         return None
@@ -257,17 +253,6 @@ class CellReader:
             return None
         return Cell(later.op, later.state, later.before, (), x, of_input, (), scaled)
 
-    def _lstms(self, result: int, found: Mapping[str, int]) -> Iterator[Cell]:
-        """Either of the two tensors that the gates multiply may be the state."""
-        shape = self._measured(found["kept"])
-        if not shape:
-            return
-        sums = tuple(self._sum(found[gate]) for gate in LSTM_GATES)
-        for state in dict.fromkeys(i for s in sums for i in s.products):
-            if self._matrix(state) == shape:
-                x, before = self._input(sums, state), (state, found["kept"])
-                yield Cell(LSTM_CELLS, shape, (result, found["cell"]), before, x, sums, sums)
-
     def _gru(self, result: int, found: Mapping[str, int]) -> Cell:
         state = found["state"]
         shape = self._measured(state)
@@ -278,16 +263,16 @@ class CellReader:
         for names in self._body.matches(RESET_SUM, found["new"], {}):
             of_state, reset = self._sum(names["of state"]), self._sum(names["reset"])
             if {*of_state.products} == {state}:
-                of_input = update, reset, self._sum(names["of input"])
-                x = self._input(of_input, state, (True, True, False))
-                sums = update, reset, of_state
-                return Cell(GRU_CELLS, shape, *ends, x, of_input, sums, of_state)
+                of_input = self._sum(names["of input"])
+                x = self._input((update, reset), (of_input,), state)
+                both = (update, reset, of_input), (update, reset, of_state)
+                return Cell(GRU_CELLS, shape, *ends, x, *both, of_state)
         new = self._sum(found["new"])
         for scaled in {*new.products} if state not in new.products else ():
             for names in self._body.matches(RESET_STATE, scaled, {"state": state}):
                 new.products[state] = new.products.pop(scaled)
                 sums = update, self._sum(names["reset"]), new
-                x = self._input(sums, state)
+                x = self._input(sums, state=state)
                 return Cell(RESET_FIRST_CELLS, shape, *ends, x, sums, sums, Sum())
         raise Unsupported(NO_CELL)
 
@@ -303,19 +288,15 @@ class CellReader:
         shape = shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
         return shape if len(shape) == 2 else ()
 
-    def _input(self, sums: Sequence[Sum], state: int, with_state: Sequence[bool] = ()) -> int:
-        """The input of a step: each gate adds one product of it, and one of the state.
-
-        Args:
-            with_state: Which gates add the latter; (): all.
-        """
-        inputs = {i for s in sums for i in s.products} - {state}
-        expected = with_state or (True,) * len(sums)
-        products = [
-            {*s.products} - inputs == ({state} if e else set())
-            for s, e in zip(sums, expected, strict=True)
-        ]
-        if len(inputs) != 1 or not all(products) or not all(inputs <= {*s.products} for s in sums):
+    @staticmethod
+    def _input(with_state: Sequence[Sum], others: Sequence[Sum] = (), state: int = -1) -> int:
+        """The input of a step: each gate adds one product of it, and some add one of the state."""
+        inputs = {i for s in (*with_state, *others) for i in s.products} - {state}
+        if (
+            len(inputs) != 1
+            or any({*s.products} != {*inputs, state} for s in with_state)
+            or any({*s.products} != inputs for s in others)
+        ):
             raise Unsupported(NO_PRODUCTS)
         return inputs.pop()
 
@@ -345,7 +326,12 @@ class CellReader:
             return self._split(*part)
         cut = self._body.maker(tensor, "SLICE")
         if cut is None:
-            return self._strided(tensor)
+            columns = self._body.channels(tensor)
+            if columns is None:
+                return None
+            source, start, end, count = columns
+            is_gate = 0 <= start == end - self._units and end <= count
+            return (source, start, count) if is_gate else None
         source, begin, size = cut.inputs[0], *map(self._body.array, cut.inputs[1:])
         shape, whole_source = self._shape(source), self._matrix(source)
         if begin is None or size is None or not whole_source:
@@ -354,45 +340,30 @@ class CellReader:
         is_gate = size.tolist() == [*shape[:-1], self._units] and not any(others)
         return (source, first, shape[-1]) if is_gate else None
 
-    def _strided(self, tensor: int) -> tuple[int, int, int] | None:
-        """The same for a STRIDED_SLICE of a matrix; whoever reads it checks the last number."""
-        cut = self._body.channels(tensor)
-        if cut is None:
-            return None
-        source, begin, end = cut
-        *rows, count = self._body.graph.tensors[source].shape or (0,)
-        end = count if end is None else end
-        is_gate = len(rows) == 1 and 0 <= begin == end - self._units and end <= count
-        return (source, begin, count) if is_gate else None
-
     def _split(self, node: Node, position: int) -> tuple[int, int, int]:
         """The source of a SPLIT, the first of an output's channels, and the source's number."""
-        is_even = node.op == "SPLIT"
-        axis = self._body.array(node.inputs[0 if is_even else 2])
+        source, at = (1, 0) if node.op == "SPLIT" else (0, 2)
+        axis = self._body.array(node.inputs[at])
         lengths: Array | None = np.full(len(node.outputs), self._units)
-        if not is_even:
+        if node.op != "SPLIT":
             lengths = self._body.array(node.inputs[1])
-        if (
-            axis is None
-            or axis.size != 1
-            or axis.item() not in (1, -1)
-            or lengths is None
-            or lengths.size != len(node.outputs)
-        ):
+        is_along = axis is not None and axis.size == 1 and axis.item() in (1, -1)
+        if not is_along or lengths is None or lengths.size != len(node.outputs):
             raise Unsupported("its gates are not cut along the channels")
         sizes = np.where(lengths < 0, self._units, lengths).ravel()
         if sizes[position] != self._units:
             raise Unsupported("its gates have other channels than its states")
-        return node.inputs[1 if is_even else 0], int(sizes[:position].sum()), int(sizes.sum())
+        return node.inputs[source], int(sizes[:position].sum()), int(sizes.sum())
 
     def _note_term(self, result: Sum, tensor: int, first: int, rows: int) -> None:
         """Add the product, the biases or the input that a tensor is to a sum."""
         node = self._body.maker(tensor, "FULLY_CONNECTED")
         biases = [tensor] if node is None else [i for i in node.inputs[2:3] if i >= 0]
         products: dict[int, Block] = {}
+        is_computed = tensor >= 0 and not self._body.graph.tensors[tensor].is_constant
         if node:
             products = self._products(node, first, rows)
-        elif self._is_given(tensor, rows):
+        elif is_computed and self._matrix(tensor) == (self._batch, rows):
             products, biases = {tensor: Block(GIVEN, first, 0, rows)}, []
         if products.keys() & result.products.keys():
             raise Unsupported(NO_PRODUCTS)
@@ -421,12 +392,6 @@ class CellReader:
             return False
         values = biases.array().reshape(-1, rows)
         return bool((values == values[0]).all())
-
-    def _is_given(self, tensor: int, rows: int) -> bool:
-        """Whether it is computed and has that many channels, as products of the input have."""
-        if tensor < 0 or self._body.graph.tensors[tensor].is_constant:
-            return False
-        return self._matrix(tensor) == (self._batch, rows)
 
     def _columns(self, source: int, count: int) -> list[tuple[int, int, int]]:
         """The tensors that a matrix with `count` columns multiplies, and the columns of each."""

@@ -41,12 +41,9 @@ def find_chains(
     """
     if not limits.profile.chained:
         return ()
-    small = [_is_small(dispatch, limits) for dispatch in dispatches]
-    joins = (
-        small
-        if all(small)
-        else [s and _tile(d) == 1 for s, d in zip(small, dispatches, strict=True)]
-    )
+    joins = [_is_small(dispatch, limits) for dispatch in dispatches]
+    if not all(joins):
+        joins = [small and _tile(d) == 1 for small, d in zip(joins, dispatches, strict=True)]
     found: list[range] = []
     start, room = 0, _Room(allocations, limits)
     for at, dispatch in enumerate(dispatches):
@@ -64,7 +61,18 @@ def make_chain(
     members: Sequence[Dispatch], allocations: Mapping[Value, Allocation]
 ) -> DispatchChain:
     """The chain of dispatches, with a block for each of a plan's buffers that they use."""
-    members = tuple(map(_by_pixel, members))
+    # One pixel an invocation, as the compiler unrolls a loop over them: LLVM's time grows faster
+    # than a chain's code, and the chain loops over invocations anyway.
+    members = tuple(
+        replace(
+            member,
+            grid=replace(member.grid, pixels=member.output.pixels),
+            defines={**member.defines, "PER_LANE": 1},
+        )
+        if isinstance(member, Elementwise)
+        else member
+        for member in members
+    )
     blocks: dict[tuple[int, Kind], int] = {}
     images: dict[Const, int] = {}
     places: dict[Operand, OperandPlace] = {}
@@ -76,17 +84,6 @@ def make_chain(
             number = blocks.setdefault((allocation.buffer, operand.kind), len(blocks))
             places[operand] = OperandPlace(False, number, allocation.offset // operand.texel_bytes)
     return DispatchChain(members, tuple(blocks), tuple(images), places)
-
-
-def _by_pixel(member: Dispatch) -> Dispatch:
-    """The same with one pixel an invocation: the compiler unrolls a loop over them.
-
-    LLVM's time grows faster than a chain's code, and the chain loops over invocations anyway.
-    """
-    if not isinstance(member, Elementwise):
-        return member
-    grid = replace(member.grid, pixels=member.output.pixels)
-    return replace(member, grid=grid, defines={**member.defines, "PER_LANE": 1})
 
 
 class _Room:
@@ -129,19 +126,16 @@ def _is_small(dispatch: Dispatch, limits: Limits) -> bool:
     grid = dispatch.grid
     is_one_group = prod(grid.groups) == 1
     is_one_vector = is_one_group and prod(invocations(dispatch)) <= limits.simd_lanes
+    constants = [operand for operand in dispatch.operands if isinstance(operand, Const)]
     return (
         is_own(dispatch.shader)
         and (is_one_group or _passes(dispatch, limits) <= limits.profile.chained)
         and (is_one_vector or not dispatch.defines.get("SHARED_TEXELS"))
         and not dispatch.textures
         and grid.reduction_lanes == grid.rows == 1
-        and all(_is_image(x, limits) for x in dispatch.operands if isinstance(x, Const))
+        and not any(x.texture or x.texels > limits.buffer_texels for x in constants)
         and not any(x.kind == "half" or limits.is_large(x.nbytes) for x in _tensors(dispatch))
     )
-
-
-def _is_image(const: Const, limits: Limits) -> bool:
-    return not const.texture and const.texels <= limits.buffer_texels
 
 
 def _passes(dispatch: Dispatch, limits: Limits) -> int:

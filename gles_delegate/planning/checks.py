@@ -32,17 +32,8 @@ MOST_BIAS = (1 << 31) - 1
 
 def checked_steps(node: NodeView) -> list[Step]:
     """The steps of a node, rounded to the types of its outputs; raises errors as `lower` does."""
-    steps = _rounded_steps(node)
-    _check_types(node)
-    _check_biases(node)
-    _check_limits(steps, node)
-    _check_numbers(steps)
-    return steps
-
-
-def _rounded_steps(node: NodeView) -> list[Step]:
     try:
-        return [_rounded(step, node) for step in lower(node)]
+        steps = [_rounded(step, node) for step in lower(node)]
     except ModelError:
         raise
     except (ArithmeticError, LookupError, ValueError) as error:
@@ -52,6 +43,15 @@ def _rounded_steps(node: NodeView) -> list[Step]:
             f"inputs of shapes {shapes} and {len(node.outputs)} outputs, of which {node.op} cannot "
             f"be lowered ({type(error).__name__}: {error}); expected those of a converter"
         ) from error
+    _check_types(node)
+    _check_biases(node)
+    _check_half(node)
+    dispatches = [step for step in steps if isinstance(step, Dispatch)]
+    for dispatch in dispatches:
+        _check_limits(dispatch, node)
+    for dispatch in dispatches:
+        _check_numbers(dispatch)
+    return steps
 
 
 def _rounded(step: Step, node: NodeView) -> Step:
@@ -80,9 +80,7 @@ def _is_moved(step: Dispatch, graph: Graph) -> bool:
     stored = meaning(graph.tensors[step.output.tensor])
     sources = [[read.tensor] if isinstance(read, Value) else read.tensors for read in step.reads]
     are_tensors = not any(isinstance(read, Value) and read.name for read in step.reads)
-    return are_tensors and all(
-        meaning(graph.tensors[i]) == stored for each in sources for i in each
-    )
+    return are_tensors and all(meaning(graph.tensors[i]) == stored for row in sources for i in row)
 
 
 def _check_types(node: NodeView) -> None:
@@ -138,42 +136,35 @@ def _check_half(node: NodeView) -> None:
             )
 
 
-def _check_limits(steps: list[Step], node: NodeView) -> None:
-    _check_half(node)
+def _check_limits(step: Dispatch, node: NodeView) -> None:
     limits = node.limits
-    for step in steps:
-        if not isinstance(step, Dispatch):
-            continue
-        for operand in (*step.reads, step.output):
-            if limits.is_large(operand.nbytes) and operand.texels > limits.large_texels:
-                most = max(limits.block_bytes, 16 * limits.large_texels)
-                raise Unsupported(
-                    f"{_named(operand, node)} {operand.nbytes} bytes; the device's shaders reach "
-                    f"{most} of one"
-                )
-        most_reads = limits.reads_for(step.output.nbytes)
-        if len(step.reads) > most_reads:
+    for operand in (*step.reads, step.output):
+        if limits.is_large(operand.nbytes) and operand.texels > limits.large_texels:
+            most = max(limits.block_bytes, 16 * limits.large_texels)
             raise Unsupported(
-                f"an output of {step.output.nbytes} bytes of {len(step.reads)} inputs; the device "
-                f"reads at most {most_reads} for one so large"
+                f"{_named(operand, node)} {operand.nbytes} bytes; the device's shaders reach "
+                f"{most} of one"
             )
-        groups = step.grid.within(limits.groups).groups
-        if any(n > most for n, most in zip(groups, limits.groups, strict=True)):
-            raise Unsupported(f"{list(groups)} work groups; the limits are {list(limits.groups)}")
-        if step.passes > limits.loop_passes:
-            raise Unsupported(
-                f"{step.passes} passes through the loops of {step.shader}.glsl; the device ends "
-                f"them after {limits.loop_passes}"
-            )
+    most_reads = limits.reads_for(step.output.nbytes)
+    if len(step.reads) > most_reads:
+        raise Unsupported(
+            f"an output of {step.output.nbytes} bytes of {len(step.reads)} inputs; the device "
+            f"reads at most {most_reads} for one so large"
+        )
+    groups = step.grid.within(limits.groups).groups
+    if any(n > most for n, most in zip(groups, limits.groups, strict=True)):
+        raise Unsupported(f"{list(groups)} work groups; the limits are {list(limits.groups)}")
+    if step.passes > limits.loop_passes:
+        raise Unsupported(
+            f"{step.passes} passes through the loops of {step.shader}.glsl; the device ends "
+            f"them after {limits.loop_passes}"
+        )
 
 
-def _check_numbers(steps: list[Step]) -> None:
+def _check_numbers(step: Dispatch) -> None:
     """Raise `Unsupported` for infinity and NaN, which GLSL ES cannot write as literals."""
-    for step in steps:
-        if not isinstance(step, Dispatch):
-            continue
-        numbers: list[tuple[str, Define]] = [*step.defines.items()]
-        numbers += [(f"a parameter of {c.function}", n) for c in step.epilogue for n in c.args]
-        for name, number in numbers:
-            if isinstance(number, float) and not abs(number) <= LARGEST:
-                raise Unsupported(f"{name} is {number}; expected a finite float32")
+    numbers: list[tuple[str, Define]] = [*step.defines.items()]
+    numbers += [(f"a parameter of {c.function}", n) for c in step.epilogue for n in c.args]
+    for name, number in numbers:
+        if isinstance(number, float) and not abs(number) <= LARGEST:
+            raise Unsupported(f"{name} is {number}; expected a finite float32")

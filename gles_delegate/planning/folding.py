@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from math import prod
@@ -14,7 +14,7 @@ from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import lower, op_of
-from gles_delegate.ops.lib.views import Copy, View
+from gles_delegate.ops.lib.views import Copy
 from gles_delegate.shaders.dispatch import Alias, Const, Operand, Value
 
 MOST_ELEMENTS = 1 << 16
@@ -90,7 +90,12 @@ def _results(node: NodeView) -> Sequence[Array] | None:
 def _moved(node: NodeView) -> Sequence[Array]:
     """The outputs of a node; raises `Unsupported` unless its steps only move elements."""
     arrays = {i: node.graph.tensors[i].array() for i in node.inputs if i >= 0}
-    steps = lower(_narrowed(node, arrays))
+    tensors = list(node.graph.tensors)
+    for i in {*arrays, *node.outputs}:
+        if tensors[i].dtype == "int64":  # which the GPU lacks
+            data = arrays[i].astype(np.int32).reshape(-1).view(np.uint8) if i in arrays else None
+            tensors[i] = replace(tensors[i], dtype="int32", data=data)
+    steps = lower(replace(node, graph=replace(node.graph, tensors=tensors)))
     values: dict[Value, Array] = {}
 
     def elements(operand: Operand) -> Array:
@@ -113,33 +118,9 @@ def _moved(node: NodeView) -> Sequence[Array]:
     return [results[index] for index in node.outputs]
 
 
-def _narrowed(node: NodeView, arrays: Mapping[int, Array]) -> NodeView:
-    """The node with int32 instead of int64, which the GPU lacks."""
-    wide = [i for i in {*arrays, *node.outputs} if node.graph.tensors[i].dtype == "int64"]
-    if not wide:
-        return node
-    tensors = list(node.graph.tensors)
-    for i in wide:
-        data = arrays[i].astype(np.int32).reshape(-1).view(np.uint8) if i in arrays else None
-        tensors[i] = replace(tensors[i], dtype="int32", data=data)
-    return replace(node, graph=replace(node.graph, tensors=tensors))
-
-
 def _copy(copy: Copy, source: Array, result: Array, fill: Array | int) -> None:
     """The same as glsl/view.glsl, on elements in row-major order."""
-    target, output = copy.target, copy.output
-    elements = _viewed(copy.layout, source, fill)
-    if target is None:
-        result[:] = elements
-        return
-    pixel = np.arange(target.pixels)
-    pixel = pixel // target.row * target.out_row + pixel % target.row + target.out_pixel
-    channels = slice(target.out_channel, target.out_channel + target.channels)
-    elements = elements.reshape(target.pixels, target.channels)
-    result.reshape(output.pixels, output.channels)[pixel, channels] = elements
-
-
-def _viewed(layout: View, source: Array, fill: Array | int) -> Array:
+    target, output, layout = copy.target, copy.output, copy.layout
     index, inside = np.array(layout.offset), np.array(True)
     dimensions = zip(layout.sizes, layout.strides, *layout.bounds, strict=True)
     for axis, (size, stride, low, high) in enumerate(dimensions):
@@ -152,7 +133,14 @@ def _viewed(layout: View, source: Array, fill: Array | int) -> Array:
         inside = inside & ((low <= at) & (at < high)).reshape(along)
         index = index + (at * stride).reshape(along)
     inside = inside & (index >= 0) & (index < source.size)
-    if not source.size:
-        return np.full(prod(layout.sizes), fill, source.dtype)
-    elements: Array = np.where(inside, source[np.where(inside, index, 0)], fill)
-    return elements.astype(source.dtype).reshape(-1)
+    elements: Array = np.full(prod(layout.sizes), fill, source.dtype)
+    if source.size:
+        elements = np.where(inside, source[np.where(inside, index, 0)], fill).astype(source.dtype)
+    if target is None:
+        result[:] = elements.reshape(-1)
+        return
+    pixel = np.arange(target.pixels)
+    pixel = pixel // target.row * target.out_row + pixel % target.row + target.out_pixel
+    channels = slice(target.out_channel, target.out_channel + target.channels)
+    elements = elements.reshape(target.pixels, target.channels)
+    result.reshape(output.pixels, output.channels)[pixel, channels] = elements

@@ -17,7 +17,7 @@ from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
 from gles_delegate.planning.in_place import is_range
-from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, Scope, has_texels_of
+from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
 from gles_delegate.shaders.dispatch import Call, Const, Dispatch, Operand, Value, call_operands
 
 SMALLEST, LARGEST = (float(n) for n in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
@@ -38,11 +38,18 @@ def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
     for reads in dict.fromkeys((tuple(copied.get(o, o) for o in dispatch.reads), dispatch.reads)):
         pools = _pools(listing, dispatch, reads)
         sources = {o: pools[o].reads[0] if o in pools else o for o in reads}
+        made_by = {o: listing.maker(s, dispatch) for o, s in sources.items()}
+        places = {o: listing.place(maker) if maker else -1 for o, maker in made_by.items()}
         # The last to be computed: by then the other operand has been.
-        source, before = _last_made(listing, dispatch, sources)
+        source = max(sources, key=places.__getitem__)
+        before = listing.maker(source, dispatch)
         if before is None or not listing.is_read_once(source) or _is_read_in_place(listing, before):
             continue
-        call = _as_call(replace(dispatch, reads=reads), source, listing.scope.tensors, pools)
+        # The source may store its results in a loop, in which a function cannot have another.
+        if dispatch.passes or any(x.kind != "float" for x in (*reads, dispatch.output)):
+            continue
+        reader = replace(dispatch, reads=reads)
+        call = operand_call(reader, source, listing.scope.tensors, pools)
         if call is not None:
             epilogue = before.epilogue + call + dispatch.epilogue
             made = replace(before, output=dispatch.output, epilogue=epilogue)
@@ -61,19 +68,6 @@ def _pools(
     return {o: d for o, d in makers.items() if isinstance(d, Pooling) and d.halves}
 
 
-def _last_made(
-    listing: Listing, dispatch: Dispatch, sources: Mapping[Operand, Operand]
-) -> tuple[Operand, Dispatch | None]:
-    """The operand whose source was computed last, and the dispatch that computes it, if any."""
-
-    def ready(operand: Operand) -> int:
-        maker = listing.maker(sources[operand], dispatch)
-        return listing.place(maker) if maker else -1
-
-    last = max(sources, key=ready)
-    return last, listing.maker(last, dispatch)
-
-
 def _is_read_in_place(listing: Listing, copy: Dispatch) -> bool:
     """Whether the readers of a copy will read its input itself; see `drop_copies`."""
     scope, source = listing.scope, copy.reads[0] if copy.reads else None
@@ -85,23 +79,6 @@ def _is_read_in_place(listing: Listing, copy: Dispatch) -> bool:
         and scope.kept.isdisjoint({source, copy.output})
         and is_range(copy, alignment)
     )
-
-
-def _as_call(
-    dispatch: Dispatch, source: Operand, tensors: Sequence[Tensor], pools: Mapping[Operand, Pooling]
-) -> tuple[Call, ...] | None:
-    """The calls that an element-wise dispatch makes on the texels of `source`, or None.
-
-    None if the function has loops: the source may store its results in one. Otherwise as
-    `operand_call`, for numbers of one type.
-    """
-    if (
-        not isinstance(dispatch, Elementwise)
-        or dispatch.passes
-        or any(operand.kind != "float" for operand in (*dispatch.reads, dispatch.output))
-    ):
-        return None
-    return operand_call(dispatch, source, tensors, pools)
 
 
 def operand_call(
@@ -150,18 +127,6 @@ def number_of(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
         return None
     number = float(tensors[operand.tensors[0]].values().item())
     return number if number == 0 or SMALLEST <= abs(number) <= LARGEST else None
-
-
-def _is_same(copy: Copy, scope: Scope) -> bool:
-    """Whether its readers can read its source instead."""
-    source, output = copy.reads[0], copy.output
-    return (
-        copy.span == (0, output.elements)
-        and same_texels(source, output)
-        and isinstance(source, Value)
-        and source.kind == output.kind
-        and not {source, output} & scope.kept
-    )
 
 
 def _shortcuts(listing: Listing, copy: Copy, kept: Set[Value]) -> list[Copy]:
@@ -219,11 +184,18 @@ class _Copies:
 
         Not kept tensors, except inputs, if the texels of the input are then no longer needed.
         """
-        if _is_same(copy, listing.scope):
+        source, output, kept = copy.reads[0], copy.output, listing.scope.kept
+        if (
+            copy.span == (0, output.elements)
+            and same_texels(source, output)
+            and isinstance(source, Value)
+            and source.kind == output.kind
+            and not {source, output} & kept
+        ):
             self._same.add(listing.place(copy))
             return
-        is_last = listing.reads(copy.reads[0]) == 1
-        kept = {value for value in listing.scope.kept if not is_last or listing.writers(value)}
+        is_last = listing.reads(source) == 1
+        kept = {value for value in kept if not is_last or listing.writers(value)}
         if copies := _shortcuts(listing, copy, kept):
             yield Edit(copies, copy)
 

@@ -96,51 +96,41 @@ class _Placement:
 
     def dropped(self) -> set[int]:
         """The positions of copies that need not be made."""
-        dropped = {i for i, copied in self.copied.items() if self._reads_inside(i, copied)}
+        dropped: set[int] = set()
+        for i, copied in self.copied.items():
+            source, output = copied.source, copied.output
+            # Put the output inside the source, unless that is written again.
+            if (
+                source in self._hosts
+                and output in self._movable
+                and copied.is_range(self._alignment)
+                and self._writers[output] == 1
+                and self._last_writers[source] <= i
+            ):
+                self.places[output] = source, copied.begin
+                dropped.add(i)
         rest = {i: copied for i, copied in self.copied.items() if i not in dropped}
         sizes: Counter[tuple[Value, Place]] = Counter()
         for copied in rest.values():
             sizes[copied.output, self._target(copied)] += copied.size
-        computed_inside = {
-            i
-            for i, copied in rest.items()
-            if self._is_there(copied) or self._computes_inside(copied, sizes)
-        }
-        return dropped | computed_inside
-
-    def _reads_inside(self, position: int, copied: _Copied) -> bool:
-        """Put the output inside the source, unless that is written again."""
-        source, output = copied.source, copied.output
-        if (
-            source not in self._hosts
-            or output not in self._movable
-            or not copied.is_range(self._alignment)
-            or self._writers[output] > 1
-            or self._last_writers[source] > position
-        ):
-            return False
-        self.places[output] = source, copied.begin
-        return True
-
-    def _is_there(self, copied: _Copied) -> bool:
-        """Whether the bytes are already where they go."""
-        (holder, begin), (target, to) = map(self.outermost, (copied.source, copied.output))
-        return (holder, begin + copied.begin) == (target, to + copied.to)
-
-    def _computes_inside(self, copied: _Copied, sizes: Counter[tuple[Value, Place]]) -> bool:
-        """Put what holds the source inside the output, if all of it goes there."""
-        holder, begin = target = self._target(copied)
-        output = copied.output
-        if (
-            output not in self._joined
-            or holder not in self._movable
-            or sizes[output, target] != holder.nbytes
-            or begin % self._alignment
-            or self.outermost(output)[0] == holder
-        ):
-            return False
-        self.places[holder] = output, begin
-        return True
+        for i, copied in rest.items():
+            output = copied.output
+            outer, to = self.outermost(output)
+            holder, begin = target = self._target(copied)
+            is_there = holder == outer and to + begin == 0
+            # Put what holds the source inside the output, if all of it goes there.
+            fits = (
+                output in self._joined
+                and holder in self._movable
+                and sizes[output, target] == holder.nbytes
+                and begin % self._alignment == 0
+                and outer != holder
+            )
+            if fits and not is_there:
+                self.places[holder] = output, begin
+            if fits or is_there:
+                dropped.add(i)
+        return dropped
 
     def _target(self, copied: _Copied) -> Place:
         """The holder of the source, and the byte of the output where it would begin."""

@@ -81,7 +81,11 @@ class Inliner:
             branch = node.subgraphs[0 if self._holds(node) else 1]
             nodes, results = self._insert(node, branch, node.inputs[1:])
         elif node.op == WHILE:
-            turn = node if isinstance(node, Turn) else self._first_turn(node, shapes)
+            lists: list[tuple[int, int]] = []
+            if not isinstance(node, Turn):
+                with suppress(Unsupported):
+                    lists = self._asked(node, shapes, lambda *loop: CountedLoop(*loop).lists())
+            turn = node if isinstance(node, Turn) else Turn(**vars(node), lists=tuple(lists))
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
             return [*nodes, replace(turn, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
@@ -89,17 +93,11 @@ class Inliner:
         else:
             nodes, results = [], node.inputs[1:]
         self._require_same(results, node.outputs, "output")
-        lists = node.elements if isinstance(node, Turn) else {}
+        elements = node.elements if isinstance(node, Turn) else {}
         for i, (result, output) in enumerate(zip(results, node.outputs, strict=True)):
-            op, inputs = (JOIN, lists[i]) if i in lists else (IDENTITY, (result,))
+            op, inputs = (JOIN, elements[i]) if i in elements else (IDENTITY, (result,))
             nodes.append(Node(node.index, op, 1, inputs, (output,)))
         return nodes
-
-    def _first_turn(self, node: Node, shapes: Mapping[int, Shape]) -> Turn:
-        lists: list[tuple[int, int]] = []
-        with suppress(Unsupported):
-            lists = self._asked(node, shapes, lambda *loop: CountedLoop(*loop).lists())
-        return Turn(**vars(node), lists=tuple(lists))
 
     def _next_turn(self, node: Node) -> list[Node]:
         """The nodes of the body, and the WHILE with their results. Lists stay as they are."""
@@ -126,10 +124,7 @@ class Inliner:
         return self._asked(node, shapes, lambda *loop: RecurrentLoop(*loop).nodes())
 
     def _asked(
-        self,
-        node: Node,
-        shapes: Mapping[int, Shape],
-        question: Callable[[Node, Surroundings], list[T]],
+        self, node: Node, shapes: Mapping[int, Shape], ask: Callable[[Node, Surroundings], list[T]]
     ) -> list[T]:
         """The answer to a question about a WHILE; raises `Unsupported` if its nodes are damaged."""
         if len(node.subgraphs) != 2:
@@ -137,7 +132,7 @@ class Inliner:
         for index in node.subgraphs:
             self._check(index, self._subgraphs[index])
         try:
-            return question(node, Surroundings(self._subgraphs, self._tensors, shapes, self._added))
+            return ask(node, Surroundings(self._subgraphs, self._tensors, shapes, self._added))
         except ModelError:
             raise
         except (ArithmeticError, LookupError, ValueError) as error:
@@ -207,9 +202,8 @@ class Inliner:
                 raise Unsupported(f"its subgraph {index} contains itself")
             used = [i for i in body.inputs if i >= 0]
             if len({*used}) < len(used) or any(t.is_variable for t in body.tensors):
-                raise Unsupported(
-                    f"its subgraph {index} has variables, or two inputs in one tensor"
-                )
+                problem = "has variables, or two inputs in one tensor"
+                raise Unsupported(f"its subgraph {index} {problem}")
             self._checked.add(index)
 
     def _added(self, subgraph: int, tensor: Tensor) -> int:

@@ -183,17 +183,15 @@ class _Lowerer:
         for layer, nodes in UnrolledLayers(self._graph, around).found():
             is_lowered = layer.members <= self._steps.keys() - self._reasons.keys()
             both = [*layers, layer]
-            if is_lowered and in_order(self._graph.in_order, both, self._graph):
-                with suppress(ops.Unsupported):
-                    layers.append(replace(layer, steps=self._steps_of(nodes)))
+            if not is_lowered or not in_order(self._graph.in_order, both, self._graph):
+                continue
+            steps: list[Step] = []
+            with suppress(ops.Unsupported):
+                for node in nodes:
+                    self._note_added_tensors()
+                    steps += self._lower(node)
+                layers.append(replace(layer, steps=steps))
         return layers
-
-    def _steps_of(self, nodes: Sequence[Node]) -> list[Step]:
-        steps: list[Step] = []
-        for node in nodes:
-            self._note_added_tensors()
-            steps += self._lower(node)
-        return steps
 
     def _expanded(self, node: Node) -> list[Node]:
         """The nodes that replace a node whose op is in `INLINED`."""
@@ -232,24 +230,27 @@ class _Lowerer:
         if results is None:
             return False
         set_constants(self._tensors, view, results)
-        self._note_origins(node)
+        # Whose shapes decide the results; hosts know only the graph's own tensors.
+        inputs = [i for i in self._own[node.index].inputs if i >= 0]
+        known = ({i} for i in inputs if not self._tensors[i].is_constant)
+        more = (self._origins[i] for i in inputs if i in self._origins)
+        self._origins |= dict.fromkeys(node.outputs, frozenset().union(*known, *more))
         if not self._examples.isdisjoint(node.inputs) and not op_of(node.op).folds_shapes:
             self._examples.update(node.outputs)
         self._shapes |= {i: self._tensors[i].shape for i in node.outputs}
         self._steps.setdefault(node.index, ())
         return True
 
-    def _note_origins(self, node: Node) -> None:
-        """Note whose shapes decide a node's results; hosts know only the graph's own tensors."""
-        inputs = [i for i in self._own[node.index].inputs if i >= 0]
-        known = ({i} for i in inputs if not self._tensors[i].is_constant)
-        more = (self._origins[i] for i in inputs if i in self._origins)
-        self._origins |= dict.fromkeys(node.outputs, frozenset().union(*known, *more))
-
     def _lower(self, node: Node) -> list[Step]:
         view = self._view(node)
         if node.op in USERS:
-            view = self._with_variable(view)
+            # Its variable's tensor is its last input.
+            variable = self._counter.variable_of(node)
+            self._shapes[variable] = self._tensors[variable].shape
+            self._sized.add(variable)
+            own = self._nodes[node.index]
+            self._nodes[node.index] = replace(own, inputs=(*own.inputs, variable))
+            view = replace(view, node=replace(node, inputs=(*node.inputs, variable)))
         if node.op == CALL_ONCE:
             self._counter.check_call(node)
         self._require_constants(view)
@@ -272,15 +273,6 @@ class _Lowerer:
         late = [i for i in late if i in sizing]
         if late and not self._examples.isdisjoint(sizing.values()):
             raise ops.RunTimeParameter("its sizes are computed at run time", *late)
-
-    def _with_variable(self, view: ops.NodeView) -> ops.NodeView:
-        """The node with its variable's tensor as its last input."""
-        variable = self._counter.variable_of(view.node)
-        self._shapes[variable] = self._tensors[variable].shape
-        self._sized.add(variable)
-        own = self._nodes[view.index]
-        self._nodes[view.index] = replace(own, inputs=(*own.inputs, variable))
-        return replace(view, node=replace(view.node, inputs=(*view.inputs, variable)))
 
     def _keep(self, node: Node, steps: Sequence[Step]) -> None:
         self._steps[node.index] = (*self._steps.get(node.index, ()), *steps)
@@ -309,12 +301,11 @@ class _Lowerer:
             isinstance(error, ops.RunTimeParameter)
             or not self._examples.isdisjoint(node.inputs)
             or any(not self._tensors[i].is_constant for i in _sizing(node).values())
-            or (self._only is None and any(self._is_resized(i) for i in node.inputs if i >= 0))
+            or (
+                self._only is None
+                and any(self._shapes[i] != self._tensors[i].shape for i in node.inputs if i >= 0)
+            )
         )
-
-    def _is_resized(self, index: int) -> bool:
-        """Whether shape inference gave a tensor another shape than the file."""
-        return self._shapes[index] != self._tensors[index].shape
 
 
 class Lowerings:
@@ -337,8 +328,13 @@ class Lowerings:
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
         self.default = self.judged({})
         self.own_shapes = self.default.shapes
+        signatures = {i: graph.tensors[i].shape_signature or () for i in graph.inputs}
+        opened = {
+            i: signature for i, signature in signatures.items() if min(signature, default=0) < 0
+        }
         for size in OPEN_SIZES:
-            if self.default.reasons and (shapes := _open_shapes(graph, size)):
+            if self.default.reasons and opened:
+                shapes = {i: tuple(size if n < 0 else n for n in opened[i]) for i in opened}
                 self.default = min(self.default, self.judged(shapes), key=_refused)
 
     def judged(self, shapes: Mapping[int, Shape]) -> Lowered:
@@ -379,16 +375,6 @@ class Lowerings:
 
 def _refused(lowered: Lowered) -> int:
     return len(lowered.reasons)
-
-
-def _open_shapes(graph: Graph, size: int) -> dict[int, Shape]:
-    """The shapes of inputs with sizes that the file leaves open, which have this size."""
-    signatures = {i: graph.tensors[i].shape_signature or () for i in graph.inputs}
-    return {
-        i: tuple(size if n < 0 else n for n in signature)
-        for i, signature in signatures.items()
-        if min(signature, default=0) < 0
-    }
 
 
 def unsupported(graph: Graph, reasons: Mapping[int, str], problem: str) -> UnsupportedModelError:

@@ -264,7 +264,11 @@ def _normalization(values: Polynomial, output: Value) -> Normalization | None:
         return None
     (scale,) = scales
     x = scale.squares.x
-    scaled = Polynomial({_without(scale, f): n for f, n in values.items() if scale in f})
+    scaled = Polynomial()
+    for factors, number in values.items():
+        if scale in factors:
+            at = factors.index(scale)
+            scaled[factors[:at] + factors[at + 1 :]] = number
     rest = [item for item in values.items() if scale not in item[0]]
     offsets = [f[0] for f, n in rest if len(f) == n == 1 and isinstance(f[0], Const)]
     is_sum = len(offsets) == len(rest) <= 1
@@ -290,16 +294,14 @@ def _scaling(scaled: Polynomial, squares: Squares) -> tuple[float, Const | None]
     return (factor, gains[0]) if isinstance(gains[0], Const) else None
 
 
-def _without(symbol: Symbol, factors: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
-    at = factors.index(symbol)
-    return factors[:at] + factors[at + 1 :]
-
-
 def _dispatch(
     last: Dispatch, normalization: Normalization, epilogue: tuple[Call, ...], limits: Limits
 ) -> Dispatch | None:
     scale, factor = normalization.scale, normalization.factor
     x, output = scale.squares.x, last.output
+    numbers = (scale.divisor, scale.epsilon, factor)
+    if not all(number == 0 or SMALLEST < abs(number) < LARGEST for number in numbers):
+        return None
     constants = ((ops.MUL, normalization.gain), (ops.ADD, normalization.offset))
     calls = tuple(Call(name, operand=operand) for name, operand in constants if operand)
     grid = pixel_grid(output, limits)
@@ -313,12 +315,7 @@ def _dispatch(
         "FACTOR": factor,
     }
     passes = pixel_passes(x.slices, grid.reduction_lanes)
-    dispatch = Dispatch(
+    return Dispatch(
         last.node, "normalize", (x,), output, grid, defines, (*calls, *epilogue),
         fused=last.fused, passes=passes,
     )  # fmt: skip
-    in_range = all(
-        number == 0 or SMALLEST < abs(number) < LARGEST
-        for number in (scale.divisor, scale.epsilon, factor)
-    )
-    return dispatch if in_range else None

@@ -78,8 +78,16 @@ def _choose_segments(
     Args:
         on_cpu: Variables whose users run on the CPU.
     """
-    graph = lowered.graph
-    reasons = {**_of_variables(lowered, on_cpu), **lowered.reasons}
+    graph, uses = lowered.graph, lowered.uses
+    reasons = {
+        index: f"other nodes that use the variable {name!r} do not run in its segment"
+        for name in on_cpu
+        for index in uses.users.get(name, ())
+    }
+    for index, names in uses.called.items():
+        for name in names & on_cpu:
+            reasons.setdefault(index, f"the variable {name!r} is on the CPU")
+    reasons |= lowered.reasons
     for index in lowered.steps:
         if index < first or (last is not None and index > last):
             reasons[index] = "excluded by first_delegate_node_index and last_delegate_node_index"
@@ -94,20 +102,6 @@ def _choose_segments(
     taken = ([index for index in segment if index not in reasons] for segment in segments)
     folded = {n.index for n in graph.nodes if is_folded(graph, n)}.difference(reasons)
     return Partition(tuple(tuple(segment) for segment in taken if segment), reasons, folded)
-
-
-def _of_variables(lowered: Lowered, on_cpu: Set[str]) -> dict[int, str]:
-    """Why nodes run on the CPU because of variables there, by node index."""
-    uses = lowered.uses
-    reasons = {
-        index: f"other nodes that use the variable {name!r} do not run in its segment"
-        for name in on_cpu
-        for index in uses.users.get(name, ())
-    }
-    for index, names in uses.called.items():
-        for name in names & on_cpu:
-            reasons.setdefault(index, f"the variable {name!r} is on the CPU")
-    return reasons
 
 
 def find_segments(graph: Graph, on_cpu: Set[int]) -> list[tuple[int, ...]]:
@@ -157,17 +151,17 @@ def _reads_and_writes(
     computed = {tensor for node in nodes for tensor in node.outputs}
     reads = [computed.intersection(node.inputs) for node in nodes]
     writes = [[*node.outputs] for node in nodes]
-    effects = [i for i, node in enumerate(nodes) if _has_side_effects(graph, node)]
+    # LiteRT's subgraph.cc has the same in OpMightHaveSideEffect.
+    resources = {tensor.index for tensor in graph.tensors if tensor.dtype == "resource"}
+    effects = [
+        i
+        for i, node in enumerate(nodes)
+        if op_of(node.op).runs_subgraphs or not resources.isdisjoint((*node.inputs, *node.outputs))
+    ]
     for first, second in pairwise(effects):
         reads[second].add(-2 - first)
         writes[first].append(-2 - first)
     return reads, writes
-
-
-def _has_side_effects(graph: Graph, node: Node) -> bool:
-    """Whether LiteRT keeps its order among such nodes (subgraph.cc, OpMightHaveSideEffect)."""
-    tensors = (graph.tensors[i] for i in (*node.inputs, *node.outputs) if i >= 0)
-    return op_of(node.op).runs_subgraphs or any(tensor.dtype == "resource" for tensor in tensors)
 
 
 def _move_folded_to_cpu(graph: Graph, reasons: dict[int, str]) -> None:

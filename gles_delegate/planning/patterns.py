@@ -110,41 +110,37 @@ class Subgraph:
         if array is not None:
             return Index(None, int(array.item())) if array.size == 1 else None
         node = self.maker(tensor, "ADD")
-        terms = [self._leaf(i) for i in node.inputs] if node else []
+        inputs = node.inputs if node else ()
+        terms = [None if self.maker(i, "ADD") else self.counted(i) for i in inputs]
         if len(terms) != 2 or None in terms:
             return None
         first, second = (term for term in terms if term is not None)
         variables = [t.variable for t in (first, second) if t.variable is not None]
         return Index(variables[0], first.number + second.number) if len(variables) == 1 else None
 
-    def _leaf(self, tensor: int) -> Index | None:
-        return None if self.maker(tensor, "ADD") else self.counted(tensor)
-
     def vector(self, tensor: int) -> list[Index] | None:
         """The elements of an index vector."""
-        array = self.array(tensor)
-        if array is not None:
-            return [Index(None, int(n)) for n in array] if array.ndim == 1 else None
         node = self.maker(tensor, "CONCATENATION", "PACK")
-        if node is None or self._option(node, "axis") not in (0, -1):
-            return self._element(tensor)
+        is_known = self.array(tensor) is not None
+        if node is None or is_known or self._option(node, "axis") not in (0, -1):
+            return self._leaves(tensor)
         elements: list[Index] = []
         for i in node.inputs[:8]:
-            one = self.counted(i) if node.op == "PACK" else None
-            part = [one] if one else self._part_of_vector(i) if node.op != "PACK" else None
+            if node.op == "PACK":
+                one = self.counted(i)
+                part = [one] if one else None
+            else:
+                part = self._leaves(i)
             if part is None:
                 return None
             elements += part
         return elements
 
-    def _part_of_vector(self, tensor: int) -> list[Index] | None:
+    def _leaves(self, tensor: int) -> list[Index] | None:
+        """The elements of a vector that is a constant or has one element."""
         array = self.array(tensor)
         if array is not None:
             return [Index(None, int(n)) for n in array] if array.ndim == 1 else None
-        return self._element(tensor)
-
-    def _element(self, tensor: int) -> list[Index] | None:
-        """A vector of one element."""
         node = self.maker(tensor, "RESHAPE", "EXPAND_DIMS")
         shape = self.array(node.inputs[1]) if node and len(node.inputs) == 2 else None
         if node is None or shape is None:
@@ -153,8 +149,8 @@ class Subgraph:
         index = self.counted(node.inputs[0]) if shape.ravel().tolist() == one else None
         return [index] if index else None
 
-    def channels(self, tensor: int) -> tuple[int, int, int | None] | None:
-        """The matrix of which a STRIDED_SLICE takes columns, the first one, and the end."""
+    def channels(self, tensor: int) -> tuple[int, int, int, int] | None:
+        """The matrix of which a STRIDED_SLICE takes columns, the first, the end, and all."""
         node = self.maker(tensor, "STRIDED_SLICE")
         if node is None or len(node.inputs) != 4:
             return None
@@ -167,7 +163,9 @@ class Subgraph:
         if len(columns) != 2:
             return None
         start, stop = columns
-        return node.inputs[0], 0 if first & 2 else start, None if last & 2 else stop
+        *rows, count = self.graph.tensors[node.inputs[0]].shape or (0,)
+        stop = count if last & 2 else stop
+        return (node.inputs[0], 0 if first & 2 else start, stop, count) if len(rows) == 1 else None
 
     def joins_channels(self, node: Node) -> bool:
         """Whether it joins matrices along the last dimension."""

@@ -30,7 +30,6 @@ from gles_delegate.shaders.dispatch import (
     DispatchChain,
     Operand,
     SessionInput,
-    Step,
     Value,
 )
 
@@ -165,7 +164,15 @@ def make_plan(
             elements.
     """
     boundary = Boundary.of(lowered, nodes, limits, half, ports or {})
-    roots, dispatches = _resolve(boundary.steps)
+    # Aliases are replaced by their sources.
+    roots: dict[Operand, Value] = {}
+    dispatches: list[Dispatch] = []
+    for step in boundary.steps:
+        if isinstance(step, Alias):
+            roots[step.output] = roots.get(step.source, step.source)
+        elif prod(step.grid.groups):
+            reads = tuple(roots.get(read, read) for read in step.reads)
+            dispatches.append(replace(step, reads=reads))
     ends = boundary.ends(roots)
     scope = Scope(ends.values, lowered.graph.tensors, limits, half)
     dispatches = rewritten(dispatches, scope)
@@ -269,16 +276,3 @@ def _in_place(plan: Plan, alignment: int) -> Plan:
         fullest = live_bytes(lives).index(result.peak_bytes) - 1
         hosts = {outer for outer, _ in inside.values()}
         no_hosts |= {v for v in hosts if lives[v][0] <= fullest <= lives[v][1]}
-
-
-def _resolve(steps: Sequence[Step]) -> tuple[dict[Operand, Value], list[Dispatch]]:
-    """The source of each alias, and the dispatches with aliases replaced by their sources."""
-    roots: dict[Operand, Value] = {}
-    dispatches: list[Dispatch] = []
-    for step in steps:
-        if isinstance(step, Alias):
-            roots[step.output] = roots.get(step.source, step.source)
-        elif prod(step.grid.groups):
-            reads = tuple(roots.get(read, read) for read in step.reads)
-            dispatches.append(replace(step, reads=reads))
-    return roots, dispatches

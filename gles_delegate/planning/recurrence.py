@@ -165,17 +165,38 @@ class RecurrentLoop(CountedLoop):
         super().__init__(node, around)
         self._wide: dict[int, int] = {}
         self._cell = self._match()
-        self._batch, self._units = self._cell.state
 
     def nodes(self) -> list[Node]:
-        """The layer, and the nodes that give the results of the WHILE."""
-        cell = self._cell
-        states = tuple(map(self._outer, cell.before))
-        inputs = self._around.layer_inputs(cell, self._sequence(cell.x), states)
-        self._around.check_sizes(cell, inputs, self._turns)
-        return self._replacement(inputs)
-
-    # The cell
+        """The layer, and a copy for each result of the WHILE."""
+        node, body, around, cell = self._node, self._body, self._around, self._cell
+        states = tuple(node.inputs[body.numbers[tensor]] for tensor in cell.before)
+        inputs = around.layer_inputs(cell, self._sequence(cell.x), states)
+        around.check_sizes(cell, inputs, self._turns)
+        lengths = {
+            number: self._list_length(number)
+            for number, output in enumerate(body.graph.outputs)
+            if not self._is_unchanged(number)
+            and self._integer(number) is None
+            and output not in cell.after
+        }
+        if len(lengths) > 1:
+            raise Unsupported("it has several lists of results")
+        shapes = (sum(lengths.values()) or 1, *cell.state), *(cell.state for _ in cell.before)
+        outputs = tuple(around.tensor(node.op, shape) for shape in shapes)
+        nodes = [Node(node.index, cell.op, 1, inputs, outputs)]
+        for number, (source, result) in enumerate(zip(node.inputs, node.outputs, strict=True)):
+            after = body.graph.outputs[number]
+            if number in lengths:
+                source = outputs[0]
+            elif after in cell.after:
+                source = outputs[1 + cell.after.index(after)]
+            elif not self._is_unchanged(number):
+                start = around.tensors[source]
+                end = start.array() + np.asarray(self._turns, start.dtype)
+                source = len(around.tensors)
+                around.tensors.append(replace(folded(start, end), index=source))
+            nodes.append(Node(node.index, IDENTITY, 1, (source,), (result,)))
+        return nodes
 
     def _match(self) -> Cell:
         body = self._body
@@ -199,10 +220,6 @@ class RecurrentLoop(CountedLoop):
         number, is_matrix = self._body.numbers.get(before, -1), len(self._shape(before)) == 2
         return is_matrix and number >= 0 and self._body.graph.outputs[number] == after
 
-    def _outer(self, tensor: int) -> int:
-        """The tensor outside that is the first value of the loop variable."""
-        return self._node.inputs[self._body.numbers[tensor]]
-
     def _constant(self, tensor: int) -> Tensor:
         """A constant that the body reads, among the tensors outside."""
         body, tensors = self._body, self._around.tensors
@@ -215,20 +232,15 @@ class RecurrentLoop(CountedLoop):
                 return outer
         widened = body.maker(tensor, "DEQUANTIZE")
         source = body.graph.tensors[widened.inputs[0]] if widened else None
-        if source and source.is_constant:
-            return self._widened(tensor, source)
-        raise Unsupported("weights or biases that are computed in the loop")
-
-    def _widened(self, tensor: int, source: Tensor) -> Tensor:
+        if source is None or not source.is_constant:
+            raise Unsupported("weights or biases that are computed in the loop")
         if source.dtype != "float16":
             raise Unsupported(f"weights of {source.dtype}; expected float32, float16 or int8")
         if tensor not in self._wide:
             index = self._around.constant(source.name, source.array().astype(np.float32))
-            self._around.tensors[index] = replace(self._around.tensors[index], is_half=True)
+            tensors[index] = replace(tensors[index], is_half=True)
             self._wide[tensor] = index
-        return self._around.tensors[self._wide[tensor]]
-
-    # The results
+        return tensors[self._wide[tensor]]
 
     def _sequence(self, x: int) -> int:
         """The sequence outside whose elements the steps read."""
@@ -241,56 +253,13 @@ class RecurrentLoop(CountedLoop):
             raise Unsupported("the input of a step is not the element of that number")
         return self._node.inputs[number]
 
-    def _replacement(self, inputs: tuple[int, ...]) -> list[Node]:
-        """The layer with these inputs, and a copy for each result of the WHILE."""
-        node = self._node
-        length, sources = self._results()
-        state = self._batch, self._units
-        shapes = (length, *state), *(state for _ in self._cell.before)
-        outputs = tuple(self._around.tensor(node.op, shape) for shape in shapes)
-        named = dict(zip(("list", "result", "cell"), outputs, strict=False))
-        copies = [
-            Node(node.index, IDENTITY, 1, (self._source(i, source, named),), (output,))
-            for i, (source, output) in enumerate(zip(sources, node.outputs, strict=True))
-        ]
-        return [Node(node.index, self._cell.op, 1, inputs, outputs), *copies]
-
-    def _source(self, number: int, source: str, named: Mapping[str, int]) -> int:
-        """The tensor with the last value of a loop variable."""
-        before = self._node.inputs[number]
-        if source == "counter":
-            start = self._around.tensors[before]
-            array = start.array() + np.asarray(self._turns, start.dtype)
-            index = len(self._around.tensors)
-            self._around.tensors.append(replace(folded(start, array), index=index))
-            return index
-        return named.get(source, before)
-
-    def _results(self) -> tuple[int, list[str]]:
-        """The length of the list of results, and what each loop variable is at the end."""
-        lengths: list[int] = []
-        sources = []
-        for number, output in enumerate(self._body.graph.outputs):
-            if self._is_unchanged(number):
-                sources.append("unchanged")
-            elif self._integer(number) is not None:
-                sources.append("counter")
-            elif output in self._cell.after:
-                sources.append(("result", "cell")[self._cell.after.index(output)])
-            else:
-                lengths.append(self._list_length(number))
-                sources.append("list")
-        if len(lengths) > 1:
-            raise Unsupported("it has several lists of results")
-        return sum(lengths) or 1, sources
-
     def _list_length(self, number: int) -> int:
         """The length of a list, to which each turn assigns the output state."""
         length, *state = self._around.shapes[self._node.inputs[number]] or (0,)
         at, item = self._written(number) or (Index(None, -1), -1)
         is_last = length == 1 and at == Index(None, 0)
         is_all = length == self._turns and self._is_time(at)
-        is_sized = state == [self._batch, self._units] or 0 in state
+        is_sized = state == [*self._cell.state] or 0 in state
         is_list = (is_last or is_all) and is_sized
         if not is_list or item != self._cell.after[0]:
             raise Unsupported(f"it changes value {number} in another way than a recurrent layer")

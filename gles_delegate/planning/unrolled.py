@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -99,17 +100,14 @@ class UnrolledLayers:
     def found(self) -> Iterator[tuple[UnrolledLayer, list[Node]]]:
         """Each layer, and the nodes that compute it."""
         for chain in self._chains():
-            try:
+            with suppress(*NOT_FOUND):
                 yield self._layer([*self._first(chain.cells[0]), *chain.cells])
-            except NOT_FOUND:
-                continue
 
     def _first(self, cell: Cell) -> list[Cell]:
         """The cell before, if it has the same parameters and zeros as its states."""
-        try:
+        first = None
+        with suppress(*NOT_FOUND):
             first = self._reader.first(cell)
-        except NOT_FOUND:
-            return []
         if first is None:
             return []
         sums = [*zip(first.of_input, cell.of_input, strict=True)]
@@ -158,9 +156,11 @@ class UnrolledLayers:
         results = tuple(cell.after[0] for cell in cells)
         nodes.append(Node(index, last.op, 1, inputs, outputs))
         nodes.append(self._parts(index, outputs[0], results))
-        joined = self._joined_results(index, outputs[0], results)
-        last_cell = [Node(index, IDENTITY, 1, outputs[-1:], (t,)) for t in last.after[1:]]
-        copies = [*joined, *last_cell]
+        copies = [Node(index, IDENTITY, 1, outputs[:1], (t,)) for t in self._joined(results)]
+        if len(results) > 1 and (backwards := self._joined(results[::-1])):
+            axis = around.constant("axis", np.array([0], np.int32))
+            copies += [Node(index, REVERSE, 1, (outputs[0], axis), (t,)) for t in backwards]
+        copies += [Node(index, IDENTITY, 1, outputs[-1:], (t,)) for t in last.after[1:]]
         nodes += copies
         outer = nodes[0].inputs if nodes[0].op in JOINS else (sequence,)
         made = (*results, *(copy.outputs[0] for copy in copies))
@@ -211,16 +211,8 @@ class UnrolledLayers:
         axis = self._around.constant("axis", np.array(0, np.int32))
         return Node(index, "SPLIT", 1, (axis, source), results)
 
-    def _joined_results(self, index: int, source: int, results: tuple[int, ...]) -> list[Node]:
-        """The nodes that compute what joins the results, in order or reversed, from a sequence."""
-        nodes = [Node(index, IDENTITY, 1, (source,), (t,)) for t in self._joined(results)]
-        reversed_results = self._joined(results[::-1]) if len(results) > 1 else []
-        if reversed_results:
-            axis = self._around.constant("axis", np.array([0], np.int32))
-            nodes += [Node(index, REVERSE, 1, (source, axis), (t,)) for t in reversed_results]
-        return nodes
-
     def _joined(self, results: tuple[int, ...]) -> list[int]:
+        """What joins these results."""
         op = JOIN if len(self._shape(results[0])) == 2 else CONCATENATION
         return [
             node.outputs[0]
@@ -236,8 +228,7 @@ class UnrolledLayers:
         known, pending = {*layer.inputs}, [*layer.outputs]
         while pending:
             tensor = pending.pop()
-            is_constant = tensor < 0 or self._around.tensors[tensor].is_constant
-            if tensor in known or is_constant:
+            if tensor in known or tensor < 0 or self._around.tensors[tensor].is_constant:
                 continue
             known.add(tensor)
             node = self._body.maker_of(tensor)

@@ -130,13 +130,10 @@ class UseCounter:
         elif name not in self._assigned:
             self._read_first.add(name)
         if name not in self._variable_tensors:
-            self._variable_tensors[name] = len(self._tensors)
-            value = variable.tensor
-            self._tensors.append(
-                Tensor(
-                    len(self._tensors), name, value.dtype, value.shape, (), value.quantization, True
-                )
-            )
+            index, value = len(self._tensors), variable.tensor
+            self._variable_tensors[name] = index
+            made = Tensor(index, name, value.dtype, value.shape, (), value.quantization, True)
+            self._tensors.append(made)
         return self._variable_tensors[name]
 
     def check_call(self, node: Node) -> None:
