@@ -151,16 +151,6 @@ def _mean_of_area(
 
 def _channels(planes: list[Array], look: Look) -> Array:
     """Sampled planes [n, channels] of 0 to 1 -> the tensor's channels, of 0 to 255."""
-    colors = _rgba(planes, look)
-    if look.channels == "gray":
-        gray: Array = colors[:, :3] @ np.transpose([LUMA["bt601"]])
-        return gray
-    # -1: alpha
-    return colors[:, ["rgb".find(channel) for channel in look.channels]]
-
-
-def _rgba(planes: list[Array], look: Look) -> Array:
-    """Sampled planes [n, channels] of 0 to 1 -> colors [n, 4] of 0 to 255."""
     samples = np.concatenate(planes, 1)
     if len(planes) > 1:
         rows = yuv_to_rgb(look.yuv, look.full_range)
@@ -169,7 +159,12 @@ def _rgba(planes: list[Array], look: Look) -> Array:
         samples = samples.repeat(3, 1)
     rgba = np.tile([0.0, 0.0, 0.0, 1.0], (len(samples), 1))
     rgba[:, : samples.shape[1]] = samples
-    return rgba * 255
+    colors = rgba * 255
+    if look.channels == "gray":
+        gray: Array = colors[:, :3] @ np.transpose([LUMA["bt601"]])
+        return gray
+    # -1: alpha
+    return colors[:, ["rgb".find(channel) for channel in look.channels]]
 
 
 def _plane(array: Any) -> Array:

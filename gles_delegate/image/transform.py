@@ -126,14 +126,6 @@ class ImageTransform:
                 raise ValueError(f"{name} must be one of {choices}, not {getattr(self, name)!r}")
         if self.opencv and self.antialias:
             raise ValueError("opencv takes one color for each tensor pixel: set antialias=False")
-        self._check_scaling()
-        self._check_placement()
-        for name in ("roi", "rotation", "matrix", "mean", "std", "padding"):
-            value = getattr(self, name)
-            if value is not None and not np.all(np.isfinite(value)):
-                raise ValueError(f"{name} must be finite, not {value!r}")
-
-    def _check_scaling(self) -> None:
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std come together: give both or neither")
         for name in ("mean", "std"):
@@ -145,8 +137,6 @@ class ImageTransform:
                 )
         if self.std is not None and not np.all(self.std):
             raise ValueError(f"std is a divisor and must not be 0, found {self.std!r}")
-
-    def _check_placement(self) -> None:
         if self.roi is not None and (np.shape(self.roi) != (4,) or min(self.roi[2:]) <= 0):
             raise ValueError(
                 f"roi must be (left, top, width, height) of a positive size, not {self.roi!r}"
@@ -159,6 +149,10 @@ class ImageTransform:
                 raise ValueError(
                     "matrix takes the place of roi, rotation, fit and align: leave them out"
                 )
+        for name in ("roi", "rotation", "matrix", "mean", "std", "padding"):
+            value = getattr(self, name)
+            if value is not None and not np.all(np.isfinite(value)):
+                raise ValueError(f"{name} must be finite, not {value!r}")
 
     @classmethod
     def for_input(cls, interpreter: Described, index: int) -> ImageTransform:
@@ -338,26 +332,6 @@ def picture_transform(
 
     `mean` and `std` take precedence over the metadata; their defaults are 0 and 255.
     """
-    channels = _channels_of(shape)
-    if dtype == "uint8" or not (metadata.mean or mean is not None or std is not None):
-        return ImageTransform(channels=channels)
-    own = ((metadata.mean or (0.0,)), (metadata.std or (255.0,)))
-    means, stds = (
-        of_model if number is None else (number,)
-        for number, of_model in zip((mean, std), own, strict=True)
-    )
-    depth = CHANNELS[channels]
-    if not {len(means), len(stds)} <= {1, depth} or min(stds) <= 0:
-        raise ModelError(
-            f"expected one mean and one positive standard deviation, or {depth} of each, for the "
-            f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)} in the "
-            "arguments or the model's metadata: pass other ones"
-        )
-    return ImageTransform(channels=channels, mean=_single(means), std=_single(stds))
-
-
-def _channels_of(shape: Sequence[int]) -> Channels:
-    """The channels of a picture for an input."""
     names: dict[int, Channels] = {1: "gray", 3: "rgb", 4: "rgba"}
     depth = shape[3] if len(shape) == 4 else 1
     if depth not in names and shape[1] in (3, 4):
@@ -367,7 +341,21 @@ def _channels_of(shape: Sequence[int]) -> Channels:
             "a picture suits an input [1, height, width], [1, height, width, 1, 3 or 4] or [1, 3 "
             f"or 4, height, width], not {list(shape)}"
         )
-    return names[depth]
+    channels = names[depth]
+    if dtype == "uint8" or not (metadata.mean or mean is not None or std is not None):
+        return ImageTransform(channels=channels)
+    own = ((metadata.mean or (0.0,)), (metadata.std or (255.0,)))
+    means, stds = (
+        of_model if number is None else (number,)
+        for number, of_model in zip((mean, std), own, strict=True)
+    )
+    if not {len(means), len(stds)} <= {1, depth} or min(stds) <= 0:
+        raise ModelError(
+            f"expected one mean and one positive standard deviation, or {depth} of each, for the "
+            f"channels of the input {metadata.name!r}, found {list(means)} and {list(stds)} in the "
+            "arguments or the model's metadata: pass other ones"
+        )
+    return ImageTransform(channels=channels, mean=_single(means), std=_single(stds))
 
 
 def _single(values: Sequence[float]) -> float | Sequence[float]:

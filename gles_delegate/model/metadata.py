@@ -170,21 +170,30 @@ def parse_metadata(graph: Graph) -> Metadata:
         table.string(0): table.array(1, "uint8").tobytes()
         for table in (subgraphs[0].tables(9) if subgraphs else [])
     }
-    outputs = tuple(
-        replace(each, detector=custom.get("DETECTOR_METADATA", b""))
-        for each in tensors(3, len(graph.outputs))
-    )
+    inputs = tensors(2, len(graph.inputs))
+    if export.task:  # Ultralytics' networks see shares of 255
+        inputs = tuple(x if x.mean else replace(x, mean=(0.0,), std=(255.0,)) for x in inputs)
+    outputs = []
+    for output, index in zip(tensors(3, len(graph.outputs)), graph.outputs, strict=True):
+        # Prototypes of masks have none. Some models name the exporter's file as their labels.
+        is_labeled = export.names and len(graph.tensors[index].shape) < 4
+        outputs.append(
+            replace(
+                output,
+                detector=custom.get("DETECTOR_METADATA", b""),
+                labels=export.names if is_labeled else output.labels,
+                task=export.task,
+                points=export.points,
+            )
+        )
     return Metadata(
         text(0),
         text(1, "description") or graph.description,
         text(2, "version"),
         text(4, "author"),
         text(5, "license"),
-        tuple(_to_export(each, export) for each in tensors(2, len(graph.inputs))),
-        tuple(
-            _of_export(output, export, graph.tensors[index].shape)
-            for output, index in zip(outputs, graph.outputs, strict=True)
-        ),
+        inputs,
+        tuple(outputs),
         tuple(files),
         custom,
         export.stride,
@@ -200,22 +209,6 @@ def _export(files: Mapping[str, Callable[[], bytes]]) -> Export:
             if export is not None:
                 return export
     return Export()
-
-
-def _to_export(tensor: TensorMetadata, export: Export) -> TensorMetadata:
-    """The metadata of an input, completed for Ultralytics' networks, which see shares of 255."""
-    if not export.task or tensor.mean:
-        return tensor
-    return replace(tensor, mean=(0.0,), std=(255.0,))
-
-
-def _of_export(output: TensorMetadata, export: Export, shape: tuple[int, ...]) -> TensorMetadata:
-    """The metadata of an output, completed by the exporter's; prototypes of masks stay unlabeled.
-
-    Some models name the exporter's file as their list of labels.
-    """
-    labels = export.names if export.names and len(shape) < 4 else output.labels
-    return replace(output, labels=labels, task=export.task, points=export.points)
 
 
 def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> TensorMetadata:

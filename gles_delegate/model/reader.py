@@ -275,10 +275,11 @@ def _tensor(
 ) -> Tensor:
     shape = table.ints(0)
     name = table.string(3)
+    title = f"tensor {index} {name!r}"
     if any(size < 0 for size in shape) or len(shape) > MAX_RANK:
         raise ModelError(
-            f"damaged model: tensor {index} {name!r} has the shape {list(shape)}; expected at most "
-            f"{MAX_RANK} sizes, none negative"
+            f"damaged model: {title} has the shape {list(shape)}; expected at most {MAX_RANK} "
+            "sizes, none negative"
         )
     buffer = table.scalar(2, "uint32")
     data = _pick(buffers, buffer, "buffer") if buffers else None
@@ -287,7 +288,7 @@ def _tensor(
         data = None
     outside = table.scalar(10, "uint32")
     if outside and data is None:
-        data = external.data(outside, f"tensor {index} {name!r}")
+        data = external.data(outside, title)
     tensor = Tensor(
         index,
         name,
@@ -300,19 +301,14 @@ def _tensor(
         data,
         is_external=bool(outside),
     )
-    _check_tensor(tensor)
-    return tensor
-
-
-def _check_tensor(tensor: Tensor) -> None:
-    title = f"tensor {tensor.index} {tensor.name!r}"
     if tensor.is_variable and tensor.is_constant:
         raise ModelError(f"damaged model: variable {title} has data; expected an empty buffer")
-    if tensor.shape_signature and len(tensor.shape_signature) != len(tensor.shape):
+    if tensor.shape_signature and len(tensor.shape_signature) != len(shape):
         raise ModelError(
-            f"damaged model: {title} has the shape {list(tensor.shape)} and the "
+            f"damaged model: {title} has the shape {list(shape)} and the "
             f"signature {list(tensor.shape_signature)}"
         )
+    return tensor
 
 
 def _quantization(table: FlatTable | None) -> Quantization:

@@ -52,6 +52,7 @@ def parse_export(data: bytes) -> Export | None:
         return None
     names = _names(values.get("names"))
     size, stride, task = (values.get(name) for name in ("imgsz", "stride", "task"))
+    points = _pair(values.get("kpt_shape"))
     if task not in TASKS and not (names and stride):
         return None
     return Export(
@@ -59,7 +60,7 @@ def parse_export(data: bytes) -> Export | None:
         str(task) if task in TASKS else "",
         stride if isinstance(stride, int) and _is_size(stride) else 0,
         _pair(size if isinstance(size, list | tuple) else [size, size]),
-        _points(values.get("kpt_shape")),
+        points if points and points[1] in (2, 3) else None,
         {key: _valid(value) for key, value in values.items() if isinstance(value, str)},
     )
 
@@ -105,8 +106,3 @@ def _pair(value: Any) -> tuple[int, int] | None:
     if isinstance(value, list | tuple) and len(value) == 2 and all(map(_is_size, value)):
         return value[0], value[1]
     return None
-
-
-def _points(value: Any) -> tuple[int, int] | None:
-    pair = _pair(value)
-    return pair if pair and pair[1] in (2, 3) else None

@@ -319,7 +319,13 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     combination, name = _COMBINATIONS[node.op], node.op
     axes = sorted({normal_axis(axis, len(x.shape)) for axis in node.array(1).ravel().tolist()})
     count = prod(x.shape[axis] for axis in axes)
-    _check_elements(node, x.kind, count)
+    logical = name in ("REDUCE_ANY", "REDUCE_ALL")
+    if (node.dtype(0) == "bool") != logical:
+        raise Unsupported(f"input 0 is {'not ' * logical}bool")
+    if name == "MEAN" and not count:
+        raise Unsupported("the mean of no elements")
+    if name == "MEAN" and x.kind == "int" and node.dtype(0) in ("int8", "uint8", "int16"):
+        raise Unsupported(f"{node.dtype(0)} without a scale, of which LiteRT's mean is 0")
     kept = reduced(x.shape, axes)
     if not options.keep_dims:
         kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
@@ -335,17 +341,6 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
         steps.append(reduction(node, x, result, stage, combination, divisor))
         x = result
     return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
-
-
-def _check_elements(node: NodeView, kind: Kind, count: int) -> None:
-    """Raise `Unsupported` if LiteRT does not reduce `count` elements of the input's type."""
-    logical = node.op in ("REDUCE_ANY", "REDUCE_ALL")
-    if (node.dtype(0) == "bool") != logical:
-        raise Unsupported(f"input 0 is {'not ' * logical}bool")
-    if node.op == "MEAN" and not count:
-        raise Unsupported("the mean of no elements")
-    if node.op == "MEAN" and kind == "int" and node.dtype(0) in ("int8", "uint8", "int16"):
-        raise Unsupported(f"{node.dtype(0)} without a scale, of which LiteRT's mean is 0")
 
 
 LARGEST_STEP = 5.0
@@ -421,21 +416,16 @@ def _softmax(node: NodeView, beta: float, logarithm: bool = False) -> list[Step]
 
 @op("L2_NORMALIZATION", max_version=2, rows=rows.last_axis)
 def l2_normalization(node: NodeView, options: Options) -> list[Step]:
-    return [_over_channels(node, "l2_normalization", {})]
+    x = node.input(0)
+    output = node.output(x.shape)
+    grid = pixel_grid(output, node.limits)
+    passes = pixel_passes(output.slices, grid.reduction_lanes)
+    return [node.dispatch("l2_normalization", (x,), output, grid, {}, passes=passes)]
 
 
 def _refuse_scalars(node: NodeView) -> None:
     if not node.shape(0):
         raise Unsupported("a scalar; expected at least rank 1")
-
-
-def _over_channels(node: NodeView, shader: str, defines: dict[str, Define]) -> Dispatch:
-    """Dispatch a shader whose work groups see all channels of their pixels."""
-    x = node.input(0)
-    output = node.output(x.shape)
-    grid = pixel_grid(output, node.limits)
-    passes = pixel_passes(output.slices, grid.reduction_lanes)
-    return node.dispatch(shader, (x,), output, grid, defines, passes=passes)
 
 
 @dataclass(frozen=True)

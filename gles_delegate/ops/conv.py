@@ -55,13 +55,10 @@ class FullyConnectedOptions(Options):
     keep_num_dims: Bool = False
 
 
-def _are_rows_of_the_matrix(batch: rows.Rows, options: FullyConnectedOptions) -> bool:
-    return batch.are_divided and batch.inputs == (0,)
-
-
 @op(
-    "FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions, rows=_are_rows_of_the_matrix,
-    biases=(0, 1, 2), expands=(1,), results="unbounded",
+    "FULLY_CONNECTED", max_version=13, options=FullyConnectedOptions, biases=(0, 1, 2),
+    expands=(1,), results="unbounded",
+    rows=lambda batch, options: batch.are_divided and batch.inputs == (0,),
 )  # fmt: skip
 def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step]:
     x = node.input(0)
@@ -91,13 +88,9 @@ class BatchMatMulOptions(Options):
     adj_y: Bool = False
 
 
-def _multiplies_within_rows(batch: rows.Rows, options: BatchMatMulOptions) -> bool:
-    return len(batch.shapes[-1]) > 2 and rows.elementwise(batch, options)
-
-
 @op(
-    "BATCH_MATMUL", max_version=4, options=BatchMatMulOptions, rows=_multiplies_within_rows,
-    results="unbounded",
+    "BATCH_MATMUL", max_version=4, options=BatchMatMulOptions, results="unbounded",
+    rows=lambda batch, options: len(batch.shapes[-1]) > 2 and rows.elementwise(batch, options),
 )  # fmt: skip
 def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     a, b = node.input(0), node.input(1, may_have_scales=True)
@@ -105,8 +98,11 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         raise Unsupported(f"the shapes {list(a.shape)} and {list(b.shape)}; expected matrices")
     steps: list[Step] = []
     if options.adj_x:
-        steps.append(_adjoint(node, a))
-        a = steps[0].output
+        *others, rows, columns = a.shape
+        transposed = node.scratch((*others, columns, rows), "transposed")
+        layout = View((prod(others), columns, rows), (rows * columns, 1, columns))
+        steps.append(view(a, transposed, layout, node.limits, node.index))
+        a = transposed
     rows, depth = a.shape[-2:]
     columns, b_depth = b.shape[-2:] if options.adj_y else b.shape[:-3:-1]
     if depth != b_depth:
@@ -149,13 +145,6 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         flops=2 * output.elements * depth,
     )  # fmt: skip
     return [*steps, dispatch if profile.short_loops else dispatch.sized(length)]
-
-
-def _adjoint(node: NodeView, x: Operand) -> Step:
-    *batches, rows, columns = x.shape
-    result = node.scratch((*batches, columns, rows), "transposed")
-    layout = View((prod(batches), columns, rows), (rows * columns, 1, columns))
-    return view(x, result, layout, node.limits, node.index)
 
 
 @dataclass(frozen=True)

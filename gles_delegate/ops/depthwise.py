@@ -77,11 +77,17 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     else:
         layout = View((output.slices, taps, 4), (4, outputs, 1))
         weights, steps = packed(node, node.input(1), 2, output.slices, texels, layout)
-    multiplier, by_taps = outputs // channels, kernel_w > node.limits.profile.columns
-    if multiplier > 1 and node.limits.profile.by_taps:  # each pixel is read in four pieces
+    multiplier, profile = outputs // channels, node.limits.profile
+    by_taps = kernel_w > profile.columns
+    if multiplier > 1 and profile.by_taps:  # each pixel is read in four pieces
         pixels, by_taps = 1, True
     else:
-        pixels = _run_length(window, node.limits, node.choice)
+        most = option_of(profile.depthwise, node.choice)
+        most = most if window.stride_w == 1 else ceil(most / 2)
+        most = max(min(most, window.pixels_within(profile.columns)), 1)
+        pixels = window.run_length(most)
+        if profile.searches:
+            pixels = searched_length(profile.searches[node.choice], window, most)
     defines = _defines(x, window, batch, pixels, multiplier, by_taps) | weight_defines(weights)
     runs = batch * window.out_h * window.runs(pixels)
     dispatch = Depthwise(
@@ -92,17 +98,6 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         multiplier=multiplier,
     )  # fmt: skip
     return [*steps, with_size_uniforms(dispatch, node.limits)]
-
-
-def _run_length(window: Window, limits: Limits, choice: int) -> int:
-    """Pixels per run: limited by `Profile.columns`."""
-    profile = limits.profile
-    most = option_of(profile.depthwise, choice)
-    most = most if window.stride_w == 1 else ceil(most / 2)
-    most = max(min(most, window.pixels_within(profile.columns)), 1)
-    if profile.searches:
-        return searched_length(profile.searches[choice], window, most)
-    return window.run_length(most)
 
 
 def _run_grid(runs: int, slices: int, limits: Limits, choice: int) -> Grid:

@@ -183,16 +183,15 @@ def arithmetic(node: NodeView, options: FusedActivation) -> list[Step]:
     return [broadcasting(node, operands, epilogue=activation(options.fused_activation))]
 
 
-def _fold_squared_difference(node: NodeView) -> Array:
-    return np.square(np.subtract(*constants(node)))
-
-
 def _fold_power(node: NodeView) -> Array | None:
     a, b = constants(node)
     return np.power(a, b) if a.dtype.kind == "i" and (b >= 0).all() else None
 
 
-@pointwise("SQUARED_DIFFERENCE", max_version=2, fold=_fold_squared_difference)
+@pointwise(
+    "SQUARED_DIFFERENCE", max_version=2,
+    fold=lambda node: np.square(np.subtract(*constants(node))),
+)  # fmt: skip
 @pointwise("POW", fold=_fold_power)
 def integer_binary(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "float32", "int32"))]

@@ -129,7 +129,12 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
         )
     steps = None if batch_dims or not node.is_constant(1) else _steps(node.array(1))
     if steps and min(steps) >= 0 and max(steps) < x.shape[axis]:
-        return [_evenly_spaced(node, x, axis, indices.shape, steps)]
+        strides = list(row_major(x.shape))
+        offset = steps.start * strides[axis]
+        strides[axis] *= steps.step
+        before, after = x.shape[:axis], x.shape[axis + 1 :]
+        layout = View((*before, len(steps), *after), tuple(strides), offset)
+        return [moved(node, x, (*before, *indices.shape, *after), layout)]
     source, index = _source_dims(x.shape), _index_dims(indices.shape)
     both = [(n, a, b) for (n, a, _), (_, _, b) in zip(source, index, strict=False)]
     dims = both[:batch_dims] + source[batch_dims:axis] + index[batch_dims:] + source[axis + 1 :]
@@ -145,16 +150,6 @@ def _steps(indices: Array) -> range | None:
     step = second - first or 1
     steps = range(first, first + step * len(numbers), step)
     return steps if numbers == [*steps] else None
-
-
-def _evenly_spaced(node: NodeView, x: Operand, axis: int, shape: Shape, steps: range) -> Step:
-    """Elements of `x` along an axis, with indices of that shape."""
-    strides = list(row_major(x.shape))
-    offset = steps.start * strides[axis]
-    strides[axis] *= steps.step
-    before, after = x.shape[:axis], x.shape[axis + 1 :]
-    layout = View((*before, len(steps), *after), tuple(strides), offset)
-    return moved(node, x, (*before, *shape, *after), layout)
 
 
 @op("EMBEDDING_LOOKUP", max_version=5)
@@ -215,10 +210,19 @@ def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[St
     starts = tuple(n - size + 1 for n, size in zip(x.shape, options.slice_sizes, strict=True))
     if not (_is_consistent(options, len(x.shape), len(batch), depth) and min(starts) > 0):
         raise Unsupported(f"{options} of {list(x.shape)} by indices of {list(indices.shape)}")
-    lookup = _slices(options, x.shape, batch, depth)
+    offsets, dense = options.offset_dims, row_major(x.shape)
+    kept = [axis for axis in range(len(x.shape)) if axis not in options.collapsed_slice_dims]
+    in_slice = iter([(options.slice_sizes[axis], dense[axis], 0) for axis in kept])
+    in_batch = iter(_index_dims((*batch, depth))[:-1])
+    rank = len(batch) + len(kept)
+    # The dimensions of the slices lie among the batch's.
+    dims = [next(in_slice if dim in offsets else in_batch) for dim in range(rank)]
+    ends_alike = bool(offsets) and (offsets[-1], kept[-1]) == (rank - 1, len(x.shape) - 1)
+    sizes = tuple(starts[axis] for axis in axes)
+    lookup = Lookup(dims, axes, sizes, channels_last=ends_alike)
     scratch = (node.scratch((*batch, depth), name, "int") for name in ("indices", "own", "places"))
     shaped, lowered, clamped = scratch
-    last = Const(integers, (), (depth,), tuple(starts[axis] - 1 for axis in axes), "int")
+    last = Const(integers, (), (depth,), tuple(size - 1 for size in sizes), "int")
     first = Const(integers, (), (1,), (0,), "int")
     return [
         reshape_view(node.index, indices, shaped, node.limits),
@@ -241,19 +245,6 @@ def _is_consistent(options: StablehloGatherOptions, rank: int, batch_rank: int, 
         and offsets == sorted({*offsets})
         and {*offsets} <= {*range(batch_rank + kept)}
     )
-
-
-def _slices(options: StablehloGatherOptions, source: Shape, batch: Shape, depth: int) -> Lookup:
-    """The lookup of slices whose dimensions lie among the batch's."""
-    axes, offsets = options.start_index_map, options.offset_dims
-    kept = [axis for axis in range(len(source)) if axis not in options.collapsed_slice_dims]
-    dense, rank = row_major(source), len(batch) + len(kept)
-    in_slice = iter([(options.slice_sizes[axis], dense[axis], 0) for axis in kept])
-    in_batch = iter(_index_dims((*batch, depth))[:-1])
-    dims = [next(in_slice if dim in offsets else in_batch) for dim in range(rank)]
-    sizes = tuple(source[axis] - options.slice_sizes[axis] + 1 for axis in axes)
-    ends_alike = bool(offsets) and (offsets[-1], kept[-1]) == (rank - 1, len(source) - 1)
-    return Lookup(dims, axes, sizes, channels_last=ends_alike)
 
 
 @dataclass(frozen=True)

@@ -109,8 +109,12 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     along, inserted = options.index_vector_dim, options.inserted_window_dims
     if along != len(batch) - 1:  # along other axes, LiteRT reads beyond the indices
         raise Unsupported(f"indices along axis {along} of {list(batch)}; expected the last")
-    batch, depth = batch[:-1], batch[-1]
-    combine = _combination(node, options.update_computation)
+    batch, depth, graphs = batch[:-1], batch[-1], node.graph.subgraphs
+    if not 0 <= options.update_computation < len(graphs):
+        raise Unsupported(f"no subgraph {options.update_computation}")
+    ops = tuple(inner.op for inner in graphs[options.update_computation].nodes)
+    if ops not in _COMBINED or dtype == "float16" or (dtype == "bool" and ops):
+        raise Unsupported(f"{dtype} combined by {', '.join(ops)}")
     kept = [axis for axis in range(rank) if axis not in inserted]
     window = updates.shape[len(batch) :]
     if (
@@ -131,7 +135,7 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
         sizes[axis], strides[axis] = size, stride
     count = prod(batch)
     defines: dict[str, Define] = {
-        "COMBINE": combine,
+        "COMBINE": _COMBINED[ops],
         "COUNT": count,
         "DIMS": rank,
         "SIZES": x.shape,
@@ -146,16 +150,6 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     output = node.output(x.shape, kind=x.kind, dtype=dtype)
     reads, epilogue, passes = (x, indices, updates), wrapped(dtype), 4 * (count + 1) + 1
     return [by_texel(node, "stablehlo_scatter", reads, output, defines, epilogue, passes=passes)]
-
-
-def _combination(node: NodeView, index: int) -> str:
-    graphs, dtype = node.graph.subgraphs, node.dtype(0)
-    if not 0 <= index < len(graphs):
-        raise Unsupported(f"no subgraph {index}")
-    ops = tuple(inner.op for inner in graphs[index].nodes)
-    if ops not in _COMBINED or dtype == "float16" or (dtype == "bool" and ops):
-        raise Unsupported(f"{dtype} combined by {', '.join(ops)}")
-    return _COMBINED[ops]
 
 
 def _segment_count(node: NodeView) -> int:

@@ -129,8 +129,12 @@ def strided_slice(node: NodeView, options: StridedSliceOptions) -> list[Step]:
 
 def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> list[Step]:
     """A slice of constant size from a beginning that a run decides."""
-    begin, entries = node.input(1, "int"), _run_time_entries(node)
-    dims, count = _dims(options, entries, x.shape), len(entries)
+    begin, strides = node.input(1, "int"), node.array(3).ravel().tolist()
+    count = len(strides)
+    if {node.shape(1), node.shape(2)} != {(count,)} or {node.dtype(1), node.dtype(2)} != {"int32"}:
+        raise Unsupported(f"indices that are not {count} of int32")
+    known = (node.array(i).tolist() if node.is_constant(i) else [None] * count for i in (1, 2))
+    dims = _dims(options, list(zip(*known, strides, strict=True)), x.shape)
     by_entry = {dim.entry: dim for dim in dims}
     unused = _Dim(NEW_AXIS)
     indexed = [by_entry.get(entry, unused) for entry in range(count)]
@@ -149,17 +153,6 @@ def _strided_from(node: NodeView, options: StridedSliceOptions, x: Operand) -> l
         elementwise(node, (own, added), indices, "ADD"),
         gathered(node, x, indices, lookup),
     ]
-
-
-def _run_time_entries(node: NodeView) -> list[Entry]:
-    strides = node.array(3).ravel().tolist()
-    count = len(strides)
-    if {node.shape(1), node.shape(2)} != {(count,)} or {node.dtype(1), node.dtype(2)} != {"int32"}:
-        raise Unsupported(f"indices that are not {count} of int32")
-    begins, ends = (
-        node.array(i).tolist() if node.is_constant(i) else [None] * count for i in (1, 2)
-    )
-    return list(zip(begins, ends, strides, strict=True))
 
 
 Entry: TypeAlias = tuple[int | None, int | None, int]
@@ -390,18 +383,13 @@ def _joined(
     for x, length in zip(inputs, lengths, strict=True):
         shape: Shape = (*output.shape[:axis], length, *output.shape[axis + 1 :])
         layout = View((x.pixels, x.channels), (x.channels, 1))
+        pixels, channels, inner = prod(shape[:-1]), shape[-1], prod(shape[axis + 1 : -1])
+        lines = length * inner, output.shape[axis] * inner
+        target = Target(pixels, channels, *lines, begin * inner)
+        if axis == len(shape) - 1:
+            target = Target(pixels, channels, pixels, pixels, out_channel=begin)
         if x.elements:
-            target = _target(shape, output, axis, begin)
             steps.append(view(x, output, layout, node.limits, node.index, target))
         begin += length
     # The step of an output without elements gives its shape.
     return steps or [reshape_view(node.index, inputs[0], output, node.limits)]
-
-
-def _target(shape: Shape, output: Value, axis: int, begin: int) -> Target:
-    """The target of the output that an input of `shape` covers, from `begin` of its `axis`."""
-    pixels, channels = prod(shape[:-1]), shape[-1]
-    if axis == len(shape) - 1:
-        return Target(pixels, channels, pixels, pixels, out_channel=begin)
-    inner = prod(shape[axis + 1 : -1])
-    return Target(pixels, channels, shape[axis] * inner, output.shape[axis] * inner, begin * inner)

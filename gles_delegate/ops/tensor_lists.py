@@ -31,8 +31,7 @@ def with_lists(graph: Graph) -> Graph:
     """The graph with tensors of real numbers in place of lists."""
     if not any(tensor.dtype == LIST for tensor in graph.tensors):
         return graph
-    subgraphs = tuple(map(_retyped, graph.subgraphs))
-    return replace(_retyped(graph), subgraphs=subgraphs)
+    return replace(_retyped(graph), subgraphs=tuple(map(_retyped, graph.subgraphs)))
 
 
 def _retyped(graph: Graph) -> Graph:

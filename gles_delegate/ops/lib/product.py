@@ -64,7 +64,14 @@ def product(
         sizes = output.pixels, output.slices, in_slices
         block = Tile.of_block(*sizes, node.limits, node.choice)
         if block and divisions == 1 and x.channels >= 4:
-            return _block_product(node, x, output, block, epilogue, flops, inputs, groups)
+            # Work groups share what they load; all groups of channels are one.
+            dispatch = Convolution(
+                node.index, "block_product", (x,), output,
+                block.block_grid(output.pixels, output.slices), block.block_defines(x.slices),
+                epilogue, flops=flops, choice=node.choice, passes=block.block_passes(x.slices),
+                window=None, tile=block, divisions=1,
+            )  # fmt: skip
+            return with_weights(node, dispatch, block, (groups, groups), inputs, by_runs=False)
         tile = Tile.choose(*sizes, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
@@ -91,25 +98,6 @@ def product(
         tile=tile, divisions=divisions,
     )  # fmt: skip
     return with_weights(node, dispatch, tile, (groups, merged), inputs, window is not None)
-
-
-def _block_product(
-    node: NodeView,
-    x: Operand,
-    output: Value,
-    tile: Tile,
-    epilogue: tuple[Call, ...],
-    flops: int,
-    inputs: tuple[int, int],
-    groups: int,
-) -> list[Step]:
-    """A product of single pixels whose work groups share what they load; all `groups` are one."""
-    dispatch = Convolution(
-        node.index, "block_product", (x,), output, tile.block_grid(output.pixels, output.slices),
-        tile.block_defines(x.slices), epilogue, flops=flops, choice=node.choice,
-        passes=tile.block_passes(x.slices), window=None, tile=tile, divisions=1,
-    )  # fmt: skip
-    return with_weights(node, dispatch, tile, (groups, groups), inputs, by_runs=False)
 
 
 def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> Convolution:

@@ -309,15 +309,15 @@ class _Layer:
         self.channels = node.shape(inputs.recurrent[3])[-1]
         self.slices = ceil(self.units / 4)
         self.state_slices = ceil(self.channels / 4)
-        self._check_presence()
-        self._check_shapes(depth)
+        self._check(depth)
 
-    def _check_presence(self) -> None:
+    def _check(self, depth: int) -> None:
         """Raise `Unsupported` unless the optional inputs of all gates are there, or of none.
 
-        Also if weights are quantized in a way that LiteRT's kernels ignore.
+        Also if weights are quantized in a way that LiteRT's kernels ignore, or if the input or the
+        states do not fit them.
         """
-        node, inputs, cifg = self.node, self.inputs, self.cifg
+        node, inputs, course, cifg = self.node, self.inputs, self.course, self.cifg
         matrices = [*inputs.weights[cifg:], *inputs.recurrent[cifg:]]
         needed = [*matrices, *inputs.biases[cifg:]]
         if self.norm:
@@ -331,10 +331,6 @@ class _Layer:
             gates = GATES - cifg
             raise Unsupported(f"input {missing[0]} is missing; {gates} gates have such an input")
         check_types(node, matrices, (*needed, *inputs.projection))
-
-    def _check_shapes(self, depth: int) -> None:
-        """Raise `Unsupported` unless the input and the states fit the weights."""
-        node, course = self.node, self.course
         if not self.projected and self.channels != self.units:
             raise Unsupported(
                 f"{self.channels} output channels of {self.units} units without a projection"
@@ -550,8 +546,13 @@ def _integer_defines(layer: _Layer) -> tuple[dict[str, Define], ...]:
 
 
 def _check_integers(layer: _Layer) -> None:
-    """Raise `Unsupported` unless the states are of int8 and int16, and five tensors give scales."""
-    types = tuple(layer.node.dtype(i) for i in layer.inputs.state)
+    """Raise `Unsupported` unless the states are of int8 and int16, and five tensors give scales.
+
+    Also unless scales that LiteRT does not read are those that it assumes. The output has the
+    quantization of the output state.
+    """
+    node, inputs, tensors = layer.node, layer.inputs, layer.node.graph.tensors
+    types = tuple(node.dtype(i) for i in inputs.state)
     if types != ("int8", "int16"):
         raise Unsupported(
             f"an output state of {types[0]} and a cell state of {types[1]}; expected int8 and int16"
@@ -564,16 +565,7 @@ def _check_integers(layer: _Layer) -> None:
             "peepholes and a projection, for which LiteRT reads too few of the cells; "
             "expected one of the two"
         )
-    _check_scales(layer)
-
-
-def _check_scales(layer: _Layer) -> None:
-    """Raise `Unsupported` unless scales that LiteRT does not read are those that it assumes.
-
-    The output has the quantization of the output state.
-    """
-    node, inputs, tensors = layer.node, layer.inputs, layer.node.graph.tensors
-    hidden = tensors[node.node.intermediates[4]].quantization.pair[0]
+    hidden = tensors[intermediates[4]].quantization.pair[0]
     check_biases(node, hidden, *inputs.projection)
     if not layer.norm:
         for weights, biases in zip(inputs.weights, inputs.biases, strict=True):

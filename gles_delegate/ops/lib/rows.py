@@ -85,11 +85,9 @@ last_axis = within(0, where=lambda rows, options: rows.rank > 1)
 """The rule of ops along the last axis."""
 
 
-def _axes_spare_rows(rows: Rows, options: Any) -> bool:
-    return all(axis % rows.rank for axis in rows.node.array(1).reshape(-1).tolist())
-
-
-along_axes = within(0, where=_axes_spare_rows)
+along_axes = within(
+    0, where=lambda rows, options: all(n % rows.rank for n in rows.node.array(1).ravel().tolist())
+)
 """The rule of ops along the axes that input 1 lists."""
 
 

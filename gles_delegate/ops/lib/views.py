@@ -167,16 +167,10 @@ class Copy(Dispatch):
         return True
 
     @property
-    def _is_whole(self) -> bool:
-        """Whether it copies all elements of the input, in order and unchanged."""
-        source, *fill = self.reads
-        return self.layout.is_whole(source) and not (fill or self.epilogue)
-
-    @property
     def span(self) -> tuple[int, int] | None:
         """The range of output elements that holds the whole input in order; or None."""
-        area, source = self.target, self.reads[0]
-        if not self._is_whole:
+        (source, *fill), area = self.reads, self.target
+        if not self.layout.is_whole(source) or fill or self.epilogue:
             return None
         if area is None:
             return (0, source.elements) if source.elements == self.output.elements else None
