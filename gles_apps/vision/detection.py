@@ -375,8 +375,7 @@ def shares_in_picture(
     """
     matrix = transform.affine(picture, tensor)
     pixels = np.array(points) * tensor[::-1] @ matrix[:, :2].T + matrix[:, 2]
-    shares: Array = pixels / picture[::-1]
-    return shares
+    return np.asarray(pixels / picture[::-1])
 
 
 def as_points(pairs: Array) -> tuple[Point, ...]:

@@ -24,7 +24,7 @@ from gles_apps.vision.detection import (
 )
 from gles_apps.vision.yolo import YoloDetector, find_yolo, read_yolo
 from gles_delegate import ImageTransform, ModelError, TensorMetadata
-from gles_delegate.extension import Array, FlatTable, Size
+from gles_delegate.extension import Array, FlatTable
 
 
 def find_detector(
@@ -85,14 +85,18 @@ def _find_ssd(
 ) -> Detector | YoloDetector | None:
     size = (int(input_shape[1]), int(input_shape[2])) if len(input_shape) == 4 else (0, 0)
     sizes = [math.prod(shape) for shape in output_shapes]
-    for detector in _presets(size) if len(sizes) == 2 else ():
+    fixed = (
+        FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
+    )  # fmt: skip
+    presets = [preset for preset in fixed if preset.anchors.size == size]
+    presets += [ssd_mobilenet(size), ssd_mobilenet_fpn(size)] if min(size) > 0 else []
+    for detector in presets if len(sizes) == 2 else ():
         count = len(detector._anchors)
         numbers = count * (4 + 2 * detector.key_points)
         boxes = [i for i, n in enumerate(sizes) if n == numbers and sizes[1 - i] % count == 0]
         if boxes:
             is_share = metadata[1 - boxes[0]].is_share if metadata else None
-            is_tensorflows = detector.background
-            return replace(detector, logits=not is_share) if is_tensorflows else detector
+            return replace(detector, logits=not is_share) if detector.background else detector
     return None
 
 
@@ -179,14 +183,6 @@ def has_postprocessing(output_shapes: Sequence[Sequence[int]]) -> bool:
     Converters omit their shapes, which are then [].
     """
     return sorted(map(len, output_shapes)) in ([1, 2, 2, 3], [0, 0, 0, 0])
-
-
-def _presets(size: Size) -> list[Detector]:
-    fixed = (
-        FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
-    )  # fmt: skip
-    scalable = [ssd_mobilenet(size), ssd_mobilenet_fpn(size)] if min(size) > 0 else []
-    return [preset for preset in fixed if preset.anchors.size == size] + scalable
 
 
 def read_detections(

@@ -200,16 +200,12 @@ class Drawing:
             else:
                 self.points(points, color, 3 * self.unit)
         text = f"{label} {detection.score:.0%}".strip()
-        size = self._fitting(text, right - left)
+        # As wide as the object, if that is legible.
+        largest, smallest = self.font_size, min(self.font_size, max(10, self.font_size // 2))
+        wanted = largest * (right - left) / (text_extent(text, largest)[0] + largest / 2)
+        size = int(min(max(wanted, smallest), largest)) if math.isfinite(wanted) else smallest
         high = top - 1.5 * size
         self.label((left, high if high > 0 else top), text, color, size)
-
-    def _fitting(self, text: str, width: float) -> int:
-        """A font size for a text as wide as its object, if that is legible."""
-        largest, smallest = self.font_size, min(self.font_size, max(10, self.font_size // 2))
-        extent = text_extent(text, largest)[0] + largest / 2
-        wanted = largest * width / extent
-        return int(min(max(wanted, smallest), largest)) if math.isfinite(wanted) else smallest
 
     def skeleton(self, points: Array, edges: Sequence[tuple[int, int]], color: Color) -> None:
         """Points [n, 2 or more] and lines between them; what is not finite is left out."""
@@ -263,7 +259,12 @@ class Drawing:
         pixels = np.array(picture.convert("RGB"))
         for item in self.items:
             if isinstance(item, Overlay):
-                pixels = _under(pixels, item)
+                below = pictures.fromarray(pixels)
+                above = pictures.fromarray(item.picture)
+                above = above.resize(below.size, pictures.Resampling.BILINEAR)
+                share = above.getchannel("A").point(lambda alpha: round(OVERLAID * alpha))
+                below.paste(above.convert("RGB"), mask=share)
+                pixels = np.array(below)
                 continue
             color = np.array(item.color[:3], np.float32)
             for indices, share in _coverage(item, self.size):
@@ -294,17 +295,6 @@ def area(detection: Detection, size: Size) -> Array:
         part = ImageTransform(matrix=rows, channels="gray", border="replicate")
         covered[y:to_y, x:to_x] = part.apply(mask, (to_y - y, to_x - x))[0, :, :, 0] > 0.5
     return covered
-
-
-def _under(pixels: Array, overlay: Overlay) -> Array:
-    """A picture [height, width, 3] under an overlay."""
-    from PIL import Image as Pictures
-
-    picture = Pictures.fromarray(pixels)
-    areas = Pictures.fromarray(overlay.picture).resize(picture.size, Pictures.Resampling.BILINEAR)
-    share = areas.getchannel("A").point(lambda alpha: round(OVERLAID * alpha))
-    picture.paste(areas.convert("RGB"), mask=share)
-    return np.array(picture)
 
 
 def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:

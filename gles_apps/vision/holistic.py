@@ -114,8 +114,7 @@ def at_wrist(hand: Landmarks, body: Landmarks, palm: tuple[int, int, int]) -> Ar
     """A hand's points in meters, with its wrist at the body's; float64 [21, 3]."""
     assert hand.world is not None
     assert body.world is not None
-    moved: Array = hand.world - hand.world[0] + body.world[palm[0]]
-    return moved
+    return np.asarray(hand.world - hand.world[0] + body.world[palm[0]])
 
 
 def steadied_mask(mask: Array, previous: Array) -> Array:
@@ -129,8 +128,7 @@ def steadied_mask(mask: Array, previous: Array) -> Array:
     x = np.square(mask.astype(np.float64) - 0.5)
     certainty = x * np.polynomial.Polynomial(ENTROPY)(x)
     share = MASK_SHARE * (1 - np.minimum(1, certainty))
-    result: Array = (mask + (previous - mask) * share).astype(np.float32)
-    return result
+    return np.asarray(mask + (previous - mask) * share, np.float32)
 
 
 ENTROPY = (5.68842, -0.748699, -57.8051, 291.309, -624.717)

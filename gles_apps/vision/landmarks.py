@@ -278,19 +278,11 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
     mesh, lips, *eyes = (array.reshape(468, 3) if array.size == 1404 else array for array in arrays)
     mesh[list(LIPS_POINTS), :2] = lips.reshape(80, 2)
     right, left, *irises = (array.reshape(-1, 2) for array in eyes)
-    contours = (np.concatenate([right, irises[0]]), np.concatenate([left, irises[1]]))
-    return Landmarks(_with_eyes(mesh, *contours), float(sigmoid(presence)[0]))
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _with_eyes(mesh: Array, right: Array, left: Array) -> Array:
-    face = np.concatenate([mesh, np.zeros((10, 3))])
-    for i, (points, eye) in enumerate(((RIGHT_EYE_POINTS, right), (LEFT_EYE_POINTS, left))):
-        face[list(points), :2] = eye[:71, :2]
-        irises = slice(468 + 5 * i, 473 + 5 * i)
-        face[irises, :2] = eye[71:, :2]
-        face[irises, 2] = mesh[list(points[:16]), 2].mean()
-    return face
+    mesh[list(RIGHT_EYE_POINTS), :2], mesh[list(LEFT_EYE_POINTS), :2] = right, left
+    with np.errstate(over="ignore", invalid="ignore"):
+        depths = [mesh[list(p[:16]), 2].mean() for p in (RIGHT_EYE_POINTS, LEFT_EYE_POINTS)]
+    placed = np.column_stack([np.concatenate(irises), np.repeat(depths, 5)])
+    return Landmarks(np.concatenate([mesh, placed]), float(sigmoid(presence)[0]))
 
 
 def mask_in_picture(
@@ -320,8 +312,7 @@ def mask_in_picture(
     if opencv:
         matrix[:2, 2] += 0.5 - matrix[:2, :2] @ (0.5, 0.5)
     inverse = ImageTransform(matrix=_rows(matrix), channels="gray")
-    result: Array = inverse.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
-    return result
+    return inverse.apply(np.asarray(mask, np.float32), picture)[0, :, :, 0]
 
 
 def _rows(matrix: Array) -> tuple[tuple[float, float, float], tuple[float, float, float]]:

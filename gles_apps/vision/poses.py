@@ -206,8 +206,7 @@ class _Maps:
 
     def position(self, row: int, column: int, point: int) -> Array:
         """A point's row and column in the input, relative to the center of the first pixel."""
-        position: Array = (row, column) * self.stride + self.offsets[row, column, :, point]
-        return position
+        return np.asarray((row, column) * self.stride + self.offsets[row, column, :, point])
 
     def cell(self, position: Array) -> tuple[int, int]:
         """Row and column of the cell nearest to a finite position."""

@@ -17,7 +17,6 @@ VISIBILITY_SHARE = 0.1
 """The weight of the latest visibility in its low-pass filter; see MediaPipe's
 pose_landmarks_detector_graph.cc."""
 
-
 FARTHEST = 1e9
 """Limit of a region's sides and coordinates, in pixels."""
 

@@ -59,5 +59,4 @@ def face_triangles() -> Array:
     (mediapipe/tasks/python/vision/face_landmarker.py), in its order.
     """
     low, high = np.frombuffer(zlib.decompress(b85decode(_PACKED)), np.uint8).reshape(2, 3, -1)
-    triangles: Array = (low + 256 * high.astype(int)).T
-    return triangles
+    return np.asarray((low + 256 * high.astype(int)).T)

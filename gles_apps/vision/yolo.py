@@ -104,7 +104,7 @@ class YoloDetector:
             raise ValueError(
                 f"expected positive sizes, and 2 or 3 numbers for each key point, found {self!r}"
             )
-        if self.classes < (not self.is_suppressed):
+        if self.classes < (0 if self.is_suppressed else 1):
             raise ValueError(f"expected the number of classes, found {self.classes}")
 
     @property
@@ -155,7 +155,9 @@ def find_yolo(
     """
     if kind not in (None, *YOLO_KINDS):
         raise ValueError(f"expected a kind, one of {', '.join(YOLO_KINDS)}, found {kind!r}")
-    task, labels, points = _recorded(metadata)
+    task = next((each.task for each in metadata if each.task), "")
+    labels = next((len(each.labels) for each in metadata if each.labels), 0)
+    points = next((each.points for each in metadata if each.points), (17, 3))
     readings = list(_readings(input_shape, output_shapes, points, is_named=kind is not None))
     fitting = [each for each in readings if _is_consistent(each, kind or "", task, labels)]
     if len(fitting) == 1 or not (readings or kind):
@@ -175,15 +177,6 @@ def find_yolo(
     )
 
 
-def _recorded(metadata: Sequence[TensorMetadata]) -> tuple[str, int, tuple[int, int]]:
-    """The task, the number of labels and the key points in the metadata of outputs."""
-    return (
-        next((each.task for each in metadata if each.task), ""),
-        next((len(each.labels) for each in metadata if each.labels), 0),
-        next((each.points for each in metadata if each.points), (17, 3)),
-    )
-
-
 def _is_consistent(reading: YoloDetector, kind: str, task: str, labels: int) -> bool:
     """Whether a network does not contradict what is known; "" and 0 are unknown."""
     is_labeled = reading.is_suppressed or labels in (0, reading.classes)
@@ -191,7 +184,7 @@ def _is_consistent(reading: YoloDetector, kind: str, task: str, labels: int) -> 
 
 
 def _described(detector: YoloDetector) -> str:
-    return detector.kind + f" of {detector.classes} classes" * bool(detector.classes)
+    return f"{detector.kind} of {detector.classes} classes" if detector.classes else detector.kind
 
 
 def _readings(
@@ -201,10 +194,14 @@ def _readings(
     is_named: bool,
 ) -> Iterator[YoloDetector]:
     """Every network that has such inputs and outputs, and such key points."""
-    size = _picture_size(input_shape)
+    match [int(length) for length in input_shape]:
+        case [1, height, width, 3] | [1, 3, height, width] if min(height, width) > 0:
+            size = (height, width)
+        case _:
+            return
     shapes = [tuple(map(int, shape)) for shape in output_shapes]
     lists = [shape for shape in shapes if len(shape) in (2, 3)]
-    if size is None or len(lists) != 1:
+    if len(lists) != 1:
         return
     others = [shape for shape in shapes if shape != lists[0]]
     masks = list(_prototypes(size, others)) if others else [(32, False)]
@@ -217,24 +214,12 @@ def _readings(
                 "columns": columns, "points": points, "coefficients": coefficients,
                 "channels_first": channels_first, "overlap": 0.45 if kind[:6] == "yolov5" else 0.7,
             }  # fmt: skip
-            yield from _with_classes(YoloDetector(kind, size, 1, **options), numbers)
-
-
-def _with_classes(detector: YoloDetector, numbers: int) -> Iterator[YoloDetector]:
-    """The detector with the classes that make this many numbers for each box, if there are any."""
-    missing = numbers - detector.numbers
-    if detector.is_suppressed and missing == 0:
-        yield replace(detector, classes=0)
-    elif not detector.is_suppressed and missing >= 0:
-        yield replace(detector, classes=1 + missing)
-
-
-def _picture_size(shape: Sequence[int]) -> Size | None:
-    """Height and width of an input [1, height, width, 3] or [1, 3, height, width]."""
-    match [int(length) for length in shape]:
-        case [1, height, width, 3] | [1, 3, height, width] if min(height, width) > 0:
-            return height, width
-    return None
+            reading = YoloDetector(kind, size, 1, **options)
+            missing = numbers - reading.numbers
+            if reading.is_suppressed and missing == 0:
+                yield replace(reading, classes=0)
+            elif not reading.is_suppressed and missing >= 0:
+                yield replace(reading, classes=1 + missing)
 
 
 def _box_shape(shape: tuple[int, ...], kind: str, columns: bool) -> tuple[int, int]:
@@ -331,18 +316,16 @@ def read_yolo(outputs: Sequence[Array], detector: YoloDetector) -> list[Detectio
     detections = []
     for i in kept:
         left, top, right, bottom = (upright[i] / np.tile(extent, 2)).tolist()
-        detection = Detection((left, top, right, bottom), float(chosen.scores[i].clip(0, 1)))
-        detection = replace(
-            detection,
-            class_index=int(chosen.classes[i]),
-            key_points=as_points(points[i, :, :2]),
-            key_point_scores=tuple(points[i, :, 2:].clip(0, 1).ravel().tolist()),
+        box = (left, top, right, bottom)
+        detection = Detection(
+            box,
+            float(chosen.scores[i].clip(0, 1)),
+            int(chosen.classes[i]),
+            as_points(points[i, :, :2]),
+            tuple(points[i, :, 2:].clip(0, 1).ravel().tolist()),
+            as_points(outlines[i] / extent) if detector.task == "obb" else (),
+            None if prototypes is None else _mask(chosen.extra[i], prototypes, box),
         )
-        if detector.task == "obb":
-            detection = replace(detection, corners=as_points(outlines[i] / extent))
-        if prototypes is not None:
-            mask = _mask(chosen.extra[i], prototypes, detection.box)
-            detection = replace(detection, mask=mask)
         detections.append(detection)
     return detections
 
@@ -351,12 +334,14 @@ def _arrays(outputs: Sequence[Array], detector: YoloDetector) -> tuple[Array, Ar
     """Boxes [boxes, numbers], and prototypes [rows, columns, coefficients]."""
     arrays = [np.asarray(array) for array in outputs]
     lists = [_as_rows(array, detector) for array in arrays if array.ndim in (2, 3)]
-    masks = [_as_pixels(array, detector) for array in arrays if array.ndim == 4]
-    grid = (*_mask_grid(detector.size), detector.coefficients)
-    found = ([array.shape[1] for array in lists], [array.shape for array in masks])
-    expected = ([detector.numbers], [grid] * (detector.task == "segment"))
+    axis = 1 if detector.channels_first else 3
+    masks = [np.moveaxis(array, axis, 3) for array in arrays if array.ndim == 4]
+    grid = [*_mask_grid(detector.size), detector.coefficients]
+    has_masks = detector.task == "segment"
+    found = ([array.shape[1] for array in lists], [list(array.shape) for array in masks])
+    expected = ([detector.numbers], [[1, *grid]] if has_masks else [])
     if found != expected or len(lists) + len(masks) != len(arrays):
-        prototypes = f", and prototypes of {list(grid)}" * len(expected[1])
+        prototypes = f", and prototypes of {grid}" if has_masks else ""
         raise ValueError(
             f"expected the outputs of {_described(detector)}, with {detector.numbers} numbers in a "
             f"{'column' if detector.columns else 'row'} for each box of one picture{prototypes}, "
@@ -366,13 +351,7 @@ def _arrays(outputs: Sequence[Array], detector: YoloDetector) -> tuple[Array, Ar
         raise ValueError(
             f"expected real numbers, found {[array.dtype.name for array in arrays]}; see dequantize"
         )
-    return lists[0], next(iter(masks), None)
-
-
-def _as_pixels(array: Array, detector: YoloDetector) -> Array:
-    """Prototypes as [rows, columns, coefficients]; [0, 0, 0] if they are for several pictures."""
-    pixels: Array = np.moveaxis(array, 1, 3) if detector.channels_first else array
-    return pixels[0] if len(pixels) == 1 else np.empty((0, 0, 0))
+    return lists[0], masks[0][0] if has_masks else None
 
 
 def _as_rows(array: Array, detector: YoloDetector) -> Array:
@@ -381,8 +360,7 @@ def _as_rows(array: Array, detector: YoloDetector) -> Array:
         return array
     if array.ndim == 2 or len(array) != 1:
         return np.empty((0, 0))
-    rows: Array = array[0].T if detector.columns else array[0]
-    return rows
+    return np.asarray(array[0].T if detector.columns else array[0])
 
 
 def _parts(rows: Array, detector: YoloDetector) -> _Boxes:
@@ -441,8 +419,7 @@ def _corners(boxes: Array) -> Array:
     x, y, width, height, angle = boxes.T[..., np.newaxis]
     along, across = width / 2 * [-1, 1, 1, -1], height / 2 * [-1, -1, 1, 1]
     cos, sin = np.cos(angle), np.sin(angle)
-    corners: Array = np.stack([x + along * cos - across * sin, y + along * sin + across * cos], 2)
-    return corners
+    return np.stack([x + along * cos - across * sin, y + along * sin + across * cos], 2)
 
 
 def _suppressed(boxes: Array, upright: Array, chosen: _Boxes, detector: YoloDetector) -> list[int]:
@@ -452,8 +429,7 @@ def _suppressed(boxes: Array, upright: Array, chosen: _Boxes, detector: YoloDete
         return [int(i) for i in order[: detector.most]]
     if detector.task == "obb":
         return _best_oriented(boxes, chosen.scores, chosen.classes, detector)
-    overlap = detector.overlap
-    groups = box_groups(upright, chosen.scores, chosen.classes, overlap, CANDIDATES)
+    groups = box_groups(upright, chosen.scores, chosen.classes, detector.overlap, CANDIDATES)
     return [int(group[0]) for group in islice(groups, detector.most)]
 
 
