@@ -107,8 +107,7 @@ class Classifier:
                 scores = calibrated(scores, metadata.calibration)
             if self._probabilities and not (scores.min() >= 0 and scores.max() <= 1):
                 scores = softmax(scores)
-            least = choice.threshold
-            least = metadata.threshold if least is None else least
+            least = metadata.threshold if choice.threshold is None else choice.threshold
             ranked = [j for j in top_indices(scores, None).tolist() if j in choice]
             categories = [
                 Category(j, float(scores[j]), None, (metadata.labels or {j: None})[j])
@@ -131,8 +130,7 @@ def model_errors() -> Iterator[None]:
 def softmax(scores: Array) -> Array:
     """Along the last axis."""
     powers = np.exp(scores - scores.max(-1, keepdims=True))
-    result: Array = powers / powers.sum(-1, keepdims=True)
-    return result
+    return np.asarray(powers / powers.sum(-1, keepdims=True))
 
 
 def calibrated(

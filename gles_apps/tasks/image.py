@@ -79,13 +79,12 @@ class Planes:
 def as_pillow(picture: Any) -> Pictures.Image:
     """Pillow's picture of an `Image`, of Pillow's own, or of uint8 [height, width, channels]."""
     pictures = pillow()
-    shown = picture
+    shown: Pictures.Image = picture
     if not isinstance(picture, pictures.Image):
         array = picture.numpy_view() if isinstance(picture, Image) else np.asarray(picture)
         gray = array.ndim == 3 and array.shape[2] == 1
         shown = pictures.fromarray(array[..., 0] if gray else array)
-    result: Pictures.Image = shown
-    return result
+    return shown
 
 
 class Image:
@@ -212,13 +211,7 @@ class Image:
         copies = tuple(np.array(a).reshape(*a.shape[:2], -1) for a in arrays)
         if packed is not None and len(copies) == 1 and copies[0].shape[1] % 2 == 0:
             copies = (copies[0].reshape(len(copies[0]), -1, 4),)
-        options = {
-            "yuv": yuv,
-            "full_range": full_range,
-            "siting": siting,
-            "packed": packed,
-            "flip_y": flip_y,
-        }
+        options = dict(yuv=yuv, full_range=full_range, siting=siting, packed=packed, flip_y=flip_y)
         image._set(Planes(copies, None if arrays else tuple(planes), options, fence))
         return image
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from gles_apps.tasks.assets import assets_of
+from gles_apps.tasks.components.containers import RectF
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import (
@@ -108,9 +109,8 @@ class Task(Closing, Generic[R]):
     @property
     def report(self) -> TaskReport:
         """Where the networks run."""
-        return TaskReport(
-            self._place.name, {network.name: network.report for network in self._networks}
-        )
+        reports = {network.name: network.report for network in self._networks}
+        return TaskReport(self._place.name, reports)
 
     @property
     def network(self) -> PictureNetwork:
@@ -233,12 +233,12 @@ class VisionTask(Task[R]):
             border="padding" if fit == "letterbox" else "replicate",
         )
 
-    def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> R:
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> R:
         """The result for a picture, inside `Place.run`.
 
         Args:
             region: The part to see, in pixels, without letterbox.
-            timestamp_ms: None for single pictures.
+            time_ms: None for single pictures.
         """
         raise NotImplementedError
 
@@ -290,13 +290,10 @@ class VisionTask(Task[R]):
 
     def _check(self, image: Image, options: ImageProcessingOptions | None) -> None:
         if not isinstance(image, Image):
+            is_path = isinstance(image, (str, os.PathLike))
+            call = "Image.create_from_file(path)" if is_path else "Image(ImageFormat.SRGB, array)"
             raise ImageTypeError(
-                f"expected an Image, found {type(image).__name__}: make one with "
-                + (
-                    "Image.create_from_file(path)"
-                    if isinstance(image, (str, os.PathLike))
-                    else "Image(ImageFormat.SRGB, array)"
-                )
+                f"expected an Image, found {type(image).__name__}: make one with {call}"
             )
         if image.uses_gpu() and not self._place.is_on_gpu:
             raise ValueError("expected an array, found a texture: Delegate.CPU does not read them")
@@ -332,15 +329,10 @@ def seen_region(picture: Size, options: ImageProcessingOptions | None) -> Region
     base_vision_task_api.h). A quarter turn swaps its sides, so that the turned region is upright.
     """
     height, width = picture
-    region = options.region_of_interest if options is not None else None
-    left, top, right, bottom = (
-        (0.0, 0.0, 1.0, 1.0)
-        if region is None
-        else (region.left, region.top, region.right, region.bottom)
-    )
-    sides = ((right - left) * width, (bottom - top) * height)
-    center = ((left + right) / 2 * width, (top + bottom) / 2 * height)
-    degrees = options.rotation_degrees if options is not None else 0
-    if degrees % 180:
+    options = options or ImageProcessingOptions()
+    seen = options.region_of_interest or RectF(0.0, 0.0, 1.0, 1.0)
+    sides = ((seen.right - seen.left) * width, (seen.bottom - seen.top) * height)
+    center = ((seen.left + seen.right) / 2 * width, (seen.top + seen.bottom) / 2 * height)
+    if options.rotation_degrees % 180:
         sides = sides[::-1]
-    return Region(center, *sides, -float(degrees))
+    return Region(center, *sides, -float(options.rotation_degrees))

@@ -26,18 +26,15 @@ class AudioRecord(Closing):
     """
 
     def __init__(self, channels: int, sampling_rate: int, buffer_size: int) -> None:
-        sizes = {
-            "channels": channels, "sampling_rate": sampling_rate, "buffer_size": buffer_size,
-        }  # fmt: skip
+        sizes = dict(channels=channels, sampling_rate=sampling_rate, buffer_size=buffer_size)
         for name, value in sizes.items():
             if value <= 0:
                 raise ValueError(f"{name} must be positive. Found {value}")
         try:
             import sounddevice
         except ImportError as error:
-            raise ImportError(
-                "recording needs the package sounddevice: pip install sounddevice"
-            ) from error
+            advice = "recording needs the package sounddevice: pip install sounddevice"
+            raise ImportError(advice) from error
         self.channels = channels
         self.sampling_rate = sampling_rate
         self.buffer_size = buffer_size
@@ -77,8 +74,7 @@ class AudioRecord(Closing):
                 f"Expected at most {self.buffer_size}, found {size}"
             )
         with self._lock:
-            kept: Array = self._samples.buffer[-size:].copy()
-        return kept
+            return np.array(self._samples.buffer[-size:])
 
     def close(self) -> None:
         """Stop recording, and free the microphone."""

@@ -253,10 +253,8 @@ def detection_result(
     for detection in detections:
         left, top, right, bottom = detection.box
         sides = (left * width, top * height, (right - left) * width, (bottom - top) * height)
-        limits = (width, height, width, height)
-        box = BoundingBox(
-            *(min(max(int(n), 0), most) for n, most in zip(sides, limits, strict=True))
-        )
+        pairs = zip(sides, (width, height, width, height), strict=True)
+        box = BoundingBox(*(min(max(int(n), 0), most) for n, most in pairs))
         own = Category(0, detection.score) if category is None else category(detection)
         scores = detection.key_point_scores or (0.0,) * len(detection.key_points)
         points = [
@@ -270,9 +268,7 @@ def detection_result(
 def pixels(shares: Any, size: Size) -> Any:
     """Positions (x, y) of a picture, or boxes, in pixels of it, to a tenth."""
     array = np.asarray(shares, np.float64)
-    height, width = size
-    at: Any = (array.reshape(-1, 2) * (width, height)).round(1).reshape(array.shape).tolist()
-    return at
+    return (array.reshape(-1, 2) * size[::-1]).round(1).reshape(array.shape).tolist()
 
 
 @dataclass

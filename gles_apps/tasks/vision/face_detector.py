@@ -50,13 +50,10 @@ class FaceDetector(Detects[DetectionResult]):
     def __init__(self, options: FaceDetectorOptions) -> None:
         super().__init__(options)
         with on_error(self.close):
-            self._finder = Finder(
-                self._network(),
-                (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE),
-                options.min_detection_confidence,
-                options.min_suppression_threshold,
-            )
+            presets = (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE)
+            least, overlap = options.min_detection_confidence, options.min_suppression_threshold
+            self._finder = Finder(self._network(), presets, least, overlap)
 
-    def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> DetectionResult:
         transform = self._sampling(region, self._finder.transform, "letterbox")
         return detection_result(self._finder(image, transform), image.size)

@@ -107,13 +107,9 @@ class Blendshapes(enum.IntEnum):
     NOSE_SNEER_RIGHT = 51
 
 
-def _shown_name(shape: Blendshapes) -> str:
-    """As in results: browDownLeft, and _neutral."""
-    first, *rest = shape.name.lower().split("_")
-    return "_neutral" if shape == 0 else first + "".join(word.capitalize() for word in rest)
-
-
-BLENDSHAPE_NAMES = tuple(map(_shown_name, Blendshapes))
+_capitalized = [shape.name.title().replace("_", "") for shape in Blendshapes]
+BLENDSHAPE_NAMES = ("_neutral", *(name[0].lower() + name[1:] for name in _capitalized[1:]))
+"""As in results, such as browDownLeft."""
 
 
 @dataclass
@@ -196,35 +192,25 @@ class FaceLandmarker(Landmarker[FaceLandmarkerResult]):
             confidence = options.min_face_detection_confidence
             finder = self._find_with("face_detector.tflite", FACE_DETECTORS, confidence)
             mesh = face_reader(self._network("face_landmarks_detector.tflite"))
-            limits = Tracker(
-                FACE,
-                most=at_least_one("num_faces", options.num_faces),
-                overlap=options.min_tracking_confidence,
-                presence=options.min_face_presence_confidence,
-            )
-            self._follow(finder, mesh, limits)
+            most = at_least_one("num_faces", options.num_faces)
+            overlap = options.min_tracking_confidence
+            presence = options.min_face_presence_confidence
+            self._follow(finder, mesh, Tracker(FACE, most, overlap, presence))
             if options.output_face_blendshapes:
                 self._expressions = Expressions(self._network("face_blendshapes.tflite"), mesh)
             if options.output_facial_transformation_matrixes:
                 self._model = FaceModel.parse(bytes(self.assets.read(GEOMETRY)))
 
-    def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
-    ) -> FaceLandmarkerResult:
-        faces = [face for face, _ in self._seen(image, region, timestamp_ms)]
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> FaceLandmarkerResult:
+        faces = [face for face, _ in self._seen(image, region, time_ms)]
         shapes = [self._expressions(face) for face in faces] if self._expressions else []
-        matrices = [self._pose(face, image) for face in faces] if self._model else []
-        return FaceLandmarkerResult(
-            [normalized(face, image) for face in faces],
-            shapes,
-            [matrix for matrix in matrices if matrix is not None],
-        )
-
-    def _pose(self, face: Landmarks, image: Image) -> Array | None:
-        assert self._model is not None
-        height, width = image.size
-        matrix = face_pose(face.points / (width, height, width), self._model, image.size)
-        return None if matrix is None else matrix.astype(np.float32)
+        poses: list[Array] = []
+        if self._model is not None:
+            height, width = image.size
+            shares = (face.points / (width, height, width) for face in faces)
+            found = (face_pose(points, self._model, image.size) for points in shares)
+            poses = [matrix.astype(np.float32) for matrix in found if matrix is not None]
+        return FaceLandmarkerResult([normalized(face, image) for face in faces], shapes, poses)
 
 
 class Expressions:

@@ -157,7 +157,7 @@ class Follower(VisionTask[R]):
         self._latest: int | None = None
 
     def _seen(
-        self, image: Image, region: Region, timestamp_ms: int | None
+        self, image: Image, region: Region, time_ms: int | None
     ) -> list[tuple[Landmarks, ImageTransform]]:
         """Landmarks in pixels of the picture, and the transform that they come from."""
         tracker = self._tracker
@@ -167,9 +167,9 @@ class Follower(VisionTask[R]):
         for track in tracker.objects:
             found, transforms[track.number] = self._look(self._reader, image, track.region)
             results.append(found)
-        tracker = tracker.with_landmarks(results, self._seconds(timestamp_ms))
+        tracker = tracker.with_landmarks(results, self._seconds(time_ms))
         if self.is_stream:
-            self._tracker, self._latest = tracker, timestamp_ms
+            self._tracker, self._latest = tracker, time_ms
         return [
             (track.landmarks, transforms[track.number])
             for track in tracker.objects
@@ -186,13 +186,13 @@ class Follower(VisionTask[R]):
         transform = self._sampling(region, reader.transform, "stretch")
         return reader(image, region, transform), transform
 
-    def _seconds(self, timestamp_ms: int | None) -> float:
+    def _seconds(self, time_ms: int | None) -> float:
         """Time since the previous frame. After the time 0, MediaPipe's one-euro filter assumes 30
         frames per second (one_euro_filter.cc).
         """
-        if not self._latest or timestamp_ms is None:
+        if not self._latest or time_ms is None:
             return 1 / 30
-        return (timestamp_ms - self._latest) / 1000
+        return (time_ms - self._latest) / 1000
 
 
 class Landmarker(Follower[R], Detects[R]):

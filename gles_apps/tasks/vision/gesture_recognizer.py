@@ -137,9 +137,9 @@ class GestureRecognizer(HandFollower[GestureRecognizerResult], Recognizes[Gestur
         return network, Classifier(network.shapes[:1], network.metadata.outputs[:1], options)
 
     def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
+        self, image: Image, region: Region, time_ms: int | None
     ) -> GestureRecognizerResult:
-        hands = [hand for hand, _ in self._seen(image, region, timestamp_ms)]
+        hands = [hand for hand, _ in self._seen(image, region, time_ms)]
         turn = math.radians(-region.rotation)
         gestures = [self._gesture(hand, turn, image.size) for hand in hands]
         shown = hand_result(hands, image)
@@ -157,12 +157,11 @@ class GestureRecognizer(HandFollower[GestureRecognizerResult], Recognizes[Gestur
             seen_by_embedder(hand.world, turn),
         ]
         embedding = _outputs(self._embedder, features)[0]
-        return combined(
-            [
-                classifier.heads(_outputs(network, [embedding])[:1])[0].categories
-                for network, classifier in self._classifiers
-            ]
-        )
+        answers = [
+            classifier.heads(_outputs(network, [embedding])[:1])[0].categories
+            for network, classifier in self._classifiers
+        ]
+        return combined(answers)
 
 
 def seen_by_embedder(points: Array, turn: float, picture: Size | None = None) -> Array:
@@ -181,8 +180,7 @@ def seen_by_embedder(points: Array, turn: float, picture: Size | None = None) ->
     points[:, 1] = y * math.cos(turn) + x * math.sin(turn)
     points -= points[0]
     extent = np.ptp(points[:, :2], axis=0).max() + 1e-5
-    result: Array = (points / extent).astype(np.float32)
-    return result
+    return np.asarray(points / extent, np.float32)
 
 
 def combined(answers: Sequence[Sequence[Category]]) -> list[Category]:
@@ -199,13 +197,9 @@ def combined(answers: Sequence[Sequence[Category]]) -> list[Category]:
 
 
 def _outputs(network: PictureNetwork, features: Sequence[Array]) -> list[Array]:
-    shapes = [details["shape"] for details in network.inputs]
-    return network.run(
-        {
-            i: np.reshape(each, shape)
-            for i, (each, shape) in enumerate(zip(features, shapes, strict=True))
-        }
-    )
+    pairs = zip(features, network.inputs, strict=True)
+    arrays = [np.reshape(each, details["shape"]) for each, details in pairs]
+    return network.run(dict(enumerate(arrays)))
 
 
 def _require_inputs(network: PictureNetwork, *elements: int) -> None:

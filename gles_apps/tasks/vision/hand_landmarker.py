@@ -141,13 +141,9 @@ class HandFollower(Follower[R]):
             # The overlap is hand_detector_graph.cc's.
             finder = self._find_with(self.bundle + detector, (PALM_DETECTOR,), confidence, 0.3)
             hand = hand_reader(self._network(f"{self.bundle}hand_landmarks_detector.tflite"))
-            limits = Tracker(
-                HAND,
-                most=most,
-                overlap=options.min_tracking_confidence,
-                presence=options.min_hand_presence_confidence,
-            )
-            self._follow(finder, hand, limits)
+            overlap = options.min_tracking_confidence
+            presence = options.min_hand_presence_confidence
+            self._follow(finder, hand, Tracker(HAND, most, overlap, presence))
 
 
 class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmarkerResult]):
@@ -163,10 +159,8 @@ class HandLandmarker(HandFollower[HandLandmarkerResult], Landmarker[HandLandmark
 
     _options_type = HandLandmarkerOptions
 
-    def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
-    ) -> HandLandmarkerResult:
-        return hand_result([hand for hand, _ in self._seen(image, region, timestamp_ms)], image)
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> HandLandmarkerResult:
+        return hand_result([hand for hand, _ in self._seen(image, region, time_ms)], image)
 
 
 def hand_result(hands: Sequence[Landmarks], image: Image) -> HandLandmarkerResult:

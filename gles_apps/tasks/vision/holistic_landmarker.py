@@ -174,9 +174,9 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
             self._hand = hand_reader(self._network("hand_landmarks_detector.tflite"))
 
     def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
+        self, image: Image, region: Region, time_ms: int | None
     ) -> HolisticLandmarkerResult:
-        seen = self._seen(image, region, timestamp_ms)
+        seen = self._seen(image, region, time_ms)
         body, face, left, right, mask = None, None, None, None, None
         if seen:
             body, transform = seen[0]

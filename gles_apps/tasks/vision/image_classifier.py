@@ -62,18 +62,12 @@ class ImageClassifier(Classifies[ClassificationResult]):
         with on_error(self.close):
             network = self._network()
             network.require_normalization()
-            self._classifier = Classifier(
-                network.shapes,
-                network.metadata.outputs,
-                options,
-                options.labels,
-                options.probabilities,
-            )
+            shapes, outputs = network.shapes, network.metadata.outputs
+            labels, probabilities = options.labels, options.probabilities
+            self._classifier = Classifier(shapes, outputs, options, labels, probabilities)
 
-    def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
-    ) -> ClassificationResult:
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> ClassificationResult:
         network = self.network
         fit: Fit = "crop" if network.metadata.outputs[0].task == "classify" else "stretch"
         outputs = network(image, self._sampling(region, network.transform, fit))
-        return ClassificationResult(self._classifier.heads(outputs), timestamp_ms or 0)
+        return ClassificationResult(self._classifier.heads(outputs), time_ms or 0)

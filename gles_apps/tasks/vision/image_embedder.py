@@ -73,17 +73,13 @@ class ImageEmbedder(Embeds[EmbeddingResult]):
         with on_error(self.close):
             self._network().require_normalization()
 
-    def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> EmbeddingResult:
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> EmbeddingResult:
         network = self.network
         outputs = network(image, self._sampling(region, network.transform, "stretch"))
         names = [metadata.name or None for metadata in network.metadata.outputs]
-        return EmbeddingResult(
-            [
-                Embedding(self._vector(output), i, name)
-                for i, (output, name) in enumerate(zip(outputs, names, strict=True))
-            ],
-            timestamp_ms or 0,
-        )
+        pairs = enumerate(zip(outputs, names, strict=True))
+        vectors = [Embedding(self._vector(output), i, name) for i, (output, name) in pairs]
+        return EmbeddingResult(vectors, time_ms or 0)
 
     def _vector(self, output: Array) -> Array:
         vector = np.asarray(output, np.float64).ravel()

@@ -104,8 +104,7 @@ class ImageSegmenterResult(Drawn):
         ]
 
     def _background(self, shares: Mapping[int, float]) -> int:
-        is_single = len(self.labels) == 1 or UNLABELED in shares
-        return UNLABELED if is_single else 0
+        return UNLABELED if len(self.labels) == 1 or UNLABELED in shares else 0
 
 
 @dataclass
@@ -146,7 +145,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         self._texture: LeasedTexture | None = None
         with on_error(self.close):
             self._wants_masks = options.output_confidence_masks or options.output_category_mask
-            if not (self._wants_masks or options.output_texture is not None):
+            if not self._wants_masks and options.output_texture is None:
                 raise ValueError(
                     "At least one of `output_confidence_masks` and `output_category_mask` must be "
                     "set."
@@ -180,14 +179,14 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         if not self._place.is_on_gpu:
             raise ValueError("expected the GPU for output_texture, found LiteRT's CPU")
         if output == "classes":
-            output = self._class_output(shape)
+            self._classes = class_colors(NUMBERS if self._are_numbers else max(shape[-1], 2), 0)
+            threshold = 0.0 if self._activation == "sigmoid" else 0.5
+            output = ImageOutput(palette=self._classes, threshold=threshold)
         require_colors(shape[-1], output)
         self._texture = LeasedTexture(self._lease, (*shape[1:3], 4))
         self.network.write_to(len(self.network.outputs) - 1, self._texture.glo, output)
 
-    def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
-    ) -> ImageSegmenterResult:
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> ImageSegmenterResult:
         if not self._opencv:  # MediaPipe's graph of four channels does not turn pictures
             width, height = (region.width, region.height)[:: -1 if region.rotation % 180 else 1]
             region = Region(region.center, width, height)
@@ -212,26 +211,14 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
         if not self._are_numbers:
             return categories(resized(scores, size, corners=True), self._activation)
         numbers = scores.reshape(scores.shape[:2]).clip(0, UNLABELED).astype(np.uint8)
-        rows, columns = (
-            (np.arange(new) + 0.5) * old // new
-            for old, new in zip(numbers.shape, size, strict=True)
-        )
-        nearest: Array = numbers[np.ix_(rows.astype(int), columns.astype(int))]
-        return nearest
-
-    def _class_output(self, shape: Sequence[int]) -> ImageOutput:
-        """A texture's colors of classes."""
-        count = NUMBERS if self._are_numbers else max(shape[-1], 2)
-        self._classes = class_colors(count, 0)
-        return ImageOutput(
-            palette=self._classes, threshold=0.0 if self._activation == "sigmoid" else 0.5
-        )
+        pairs = zip(numbers.shape, size, strict=True)
+        rows, columns = ((np.arange(new) + 0.5) * old // new for old, new in pairs)
+        return np.asarray(numbers[np.ix_(rows.astype(int), columns.astype(int))])
 
     def _shares_of_texture(self) -> dict[int, float]:
         assert self._texture is not None
-        pixels, counts = np.unique(
-            self._place.read(self._texture).view(np.uint32), return_counts=True
-        )
+        read = self._place.read(self._texture).view(np.uint32)
+        pixels, counts = np.unique(read, return_counts=True)
         by_color = dict(zip(pixels.tolist(), (counts / counts.sum()).tolist(), strict=True))
         keys = np.array(self._classes, np.uint8).view(np.uint32).ravel().tolist()
         shares = {i: by_color[key] for i, key in enumerate(keys) if key in by_color}
@@ -306,5 +293,4 @@ def categories(scores: Array, activation: str) -> Array:
     if scores.shape[2] == 1:
         share = activated(scores, "sigmoid") if activation == "sigmoid" else scores
         return np.where(share[..., 0] > 0.5, 0, UNLABELED).astype(np.uint8)
-    best: Array = scores.argmax(2).astype(np.uint8)
-    return best
+    return np.asarray(scores.argmax(2), np.uint8)

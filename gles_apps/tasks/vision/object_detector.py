@@ -114,7 +114,7 @@ class ObjectDetector(Detects[DetectionResult]):
             preset = replace(preset, classes=tuple(i for i in range(most) if i in self._choice))
         return preset
 
-    def _process(self, image: Image, region: Region, timestamp_ms: int | None) -> DetectionResult:
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> DetectionResult:
         network = self.network
         transform = self._sampling(region, self._like, self._like.fit)
         if isinstance(self._preset, YoloDetector):
@@ -123,23 +123,23 @@ class ObjectDetector(Detects[DetectionResult]):
         if self._calibration is None:
             found = read_detections(arrays, self._preset, threshold=least)
         else:
-            found = _calibrated(read_detections(arrays, None, threshold=0), self._calibration)
-            found = [each for each in found if each.score >= least]
-        mapped = [
-            each.to_picture(transform, image.size, network.size)
-            for each in found
-            if each.class_index in self._choice
-        ]
+            raw = read_detections(arrays, None, threshold=0)
+            classes = [each.class_index for each in raw]
+            scores = calibrated(np.array([each.score for each in raw]), self._calibration, classes)
+            pairs = zip(raw, scores.tolist(), strict=True)
+            found = [replace(each, score=score) for each, score in pairs if score >= least]
+        chosen = [each for each in found if each.class_index in self._choice]
+        mapped = [each.to_picture(transform, image.size, network.size) for each in chosen]
         result = merged(detection_result(mapped[: self._choice.most], image.size, self._category))
-        if self.options.track and timestamp_ms is not None:
-            self._number(result.detections, timestamp_ms)
+        if self.options.track and time_ms is not None:
+            self._number(result.detections, time_ms)
         return result
 
-    def _number(self, objects: Sequence[Detected], timestamp_ms: int) -> None:
-        seconds = 0.0 if self._latest is None else (timestamp_ms - self._latest) / 1000
+    def _number(self, objects: Sequence[Detected], time_ms: int) -> None:
+        seconds = 0.0 if self._latest is None else (time_ms - self._latest) / 1000
         found = [each.found for each in objects if each.found is not None]
         numbers, self._identities = self._identities.with_detections(found, seconds)
-        self._latest = timestamp_ms
+        self._latest = time_ms
         for each, number in zip(objects, numbers, strict=True):
             each.track_id = number
 
@@ -149,16 +149,6 @@ class ObjectDetector(Detects[DetectionResult]):
         if index < len(self._labels):
             return Category(None, detection.score, None, self._labels[index])
         return Category(index, detection.score, None, None)
-
-
-def _calibrated(detections: Sequence[Detection], calibration: ScoreCalibration) -> list[Detection]:
-    """With calibrated scores, in the same order."""
-    scores = np.array([each.score for each in detections])
-    probabilities = calibrated(scores, calibration, [each.class_index for each in detections])
-    return [
-        replace(each, score=score)
-        for each, score in zip(detections, probabilities.tolist(), strict=True)
-    ]
 
 
 def merged(result: DetectionResult) -> DetectionResult:

@@ -149,17 +149,6 @@ def open_task(
     if landmarker_kind(assets) is not None:
         return make_landmarker(task, base, mode, settings.top)
     base = replace(base, requires_normalization=False)
-    return _made(task, assets.model().graph(), base, settings, mode, texture)
-
-
-def _made(
-    task: str,
-    graph: Graph,
-    base: BaseOptions,
-    settings: TaskSettings,
-    mode: VisionTaskRunningMode,
-    texture: Literal["classes"] | None,
-) -> VisionTask[Any]:
     scored: dict[str, Any] = {
         "max_results": settings.top,
         "score_threshold": settings.threshold,
@@ -182,6 +171,7 @@ def _made(
         if settings.threshold is not None:
             options.score_threshold = settings.threshold
         return PoseEstimator(options)
+    graph = assets.model().graph()
     is_textured = texture is not None and len(graph.tensors[graph.outputs[-1]].shape) == 4
     masks = ImageSegmenterOptions(
         base,

@@ -17,7 +17,7 @@ from gles_apps.vision.poses import MOVENET_INPUT, POSENET_INPUT, Pose, posenet_p
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import COCO_EDGES
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, Size, on_error
+from gles_delegate.extension import Size, on_error
 
 POSENET_OUTPUTS = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
 """Words in the names of PoseNet's outputs; forward and backward differ only in them."""
@@ -93,24 +93,18 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
             self._maps = _posenet_maps(network)
             self._like = network.normalized(POSENET_INPUT if self._maps else MOVENET_INPUT)
 
-    def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
-    ) -> PoseEstimatorResult:
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> PoseEstimatorResult:
         network, least = self.network, self.options.score_threshold
         transform = self._sampling(region, self._like, "letterbox")
-        people = [
-            person.to_picture(transform, image.size, network.size)
-            for person in self._people(network(image, transform), least)
-            if max(person.scores) >= least
-        ]
+        outputs = network(image, transform)
+        if self._maps:
+            heat, offset, forward, backward = (outputs[position] for position in self._maps)
+            poses = posenet_poses(heat, offset, forward, backward, network.size, threshold=least)
+        else:
+            poses = read_movenet(outputs[0])
+        seen = [pose for pose in poses if max(pose.scores) >= least]
+        people = [pose.to_picture(transform, image.size, network.size) for pose in seen]
         return PoseEstimatorResult(people, least)
-
-    def _people(self, outputs: Sequence[Array], least: float) -> list[Pose]:
-        if not self._maps:
-            return read_movenet(outputs[0])
-        heat, offset, forward, backward = (outputs[position] for position in self._maps)
-        size = self.network.size
-        return posenet_poses(heat, offset, forward, backward, size, threshold=least)
 
 
 def _posenet_maps(network: PictureNetwork) -> Sequence[int]:

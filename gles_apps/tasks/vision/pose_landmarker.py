@@ -143,18 +143,13 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
             confidence = options.min_pose_detection_confidence
             finder = self._find_with("pose_detector.tflite", POSE_DETECTORS, confidence)
             body = body_reader(self._network("pose_landmarks_detector.tflite"))
-            limits = Tracker(
-                POSE,
-                most=at_least_one("num_poses", options.num_poses),
-                overlap=options.min_tracking_confidence,
-                presence=options.min_pose_presence_confidence,
-            )
-            self._follow(finder, body, limits)
+            most = at_least_one("num_poses", options.num_poses)
+            overlap = options.min_tracking_confidence
+            presence = options.min_pose_presence_confidence
+            self._follow(finder, body, Tracker(POSE, most, overlap, presence))
 
-    def _process(
-        self, image: Image, region: Region, timestamp_ms: int | None
-    ) -> PoseLandmarkerResult:
-        seen = self._seen(image, region, timestamp_ms)
+    def _process(self, image: Image, region: Region, time_ms: int | None) -> PoseLandmarkerResult:
+        seen = self._seen(image, region, time_ms)
         masks: list[Image] | None = None
         if self.options.output_segmentation_masks:
             made = (body_mask(body, transform, image) for body, transform in seen)
