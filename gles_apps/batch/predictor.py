@@ -253,7 +253,11 @@ class Predictor:
             zeros = {n: np.zeros((1, *a.shape[1:]), a.dtype) for n, a in feeds.items()}
             return {name: array[:0] for name, array in self._results(zeros, 1).items()}
         if not self._rows or any(a.shape[1:] == self._shapes[n] for n, a in feeds.items()):
-            return self._one_by_one(feeds, rows)
+            # Rows are whole inputs, or lack only the dimension for rows.
+            ranks = {name: len(shape) for name, shape in self._shapes.items()}
+            whole = {n: a if a.ndim > ranks[n] else a[:, np.newaxis] for n, a in feeds.items()}
+            results = [self._run_fresh({n: a[i] for n, a in whole.items()}) for i in range(rows)]
+            return {name: np.stack([each[name] for each in results]) for name in results[0]}
         kind = tuple(array.shape[1:] for array in feeds.values())
         size = self._sizes.get(kind, self._rows)
         if rows > size and not self._has_states and kind not in self._fixed:
@@ -262,15 +266,11 @@ class Predictor:
                 self._sizes[kind] = rows
                 return together
             self._fixed.add(kind)
-        return self._in_batches(feeds, rows, size)
-
-    def _one_by_one(self, feeds: Mapping[str, Array], rows: int) -> Batch:
-        """The outputs of rows that are whole inputs, or lack only the dimension for rows."""
-        whole = {
-            n: a if a.ndim > len(self._shapes[n]) else a[:, np.newaxis] for n, a in feeds.items()
-        }
-        results = [self._run_fresh({n: a[i] for n, a in whole.items()}) for i in range(rows)]
-        return {name: np.stack([each[name] for each in results]) for name in results[0]}
+        batches = []
+        for start in range(0, rows, size):
+            part = {name: array[start : start + size] for name, array in feeds.items()}
+            batches.append(self._run_padded(part, min(size, rows - start), size))
+        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
     def _as_one(self, feeds: Mapping[str, Array], rows: int) -> Batch | None:
         """The outputs of more rows than before, computed together; None if rows affect others."""
@@ -283,15 +283,6 @@ class Predictor:
         except (DelegateError, RuntimeError, ValueError) as error:
             log.info("rows are computed one by one, as the model has one batch size: %s", error)
             return None
-
-    def _in_batches(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
-        batches = [
-            self._run_padded(
-                {n: a[i : i + size] for n, a in feeds.items()}, min(size, rows - i), size
-            )
-            for i in range(0, rows, size)
-        ]
-        return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
 
     def _run_padded(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
         """The outputs of rows, padded to `size`; raises ValueError if they have another number."""

@@ -121,7 +121,16 @@ def batch(
     finally:
         results.close()
     errors = {path: reason for path in paths if (reason := results.rows[path][1])}
-    _print_summary(len(paths), len(missing), errors, output, as_json)
+    if as_json:
+        summary = {"pictures": len(paths), "computed": len(missing), "unreadable": len(errors)}
+        common.print_json({**summary, "errors": errors, "output": str(output)})
+    else:
+        number = "1 picture" if len(paths) == 1 else f"{len(paths)} pictures"
+        print(f"{number}: {len(missing)} computed, {len(errors)} unreadable")
+        for path, reason in [*errors.items()][:MOST_NAMED]:
+            print(common.printable(f"{path}: {reason}"), file=sys.stderr)
+        if len(errors) > MOST_NAMED:
+            print(f"and {len(errors) - MOST_NAMED} more, which the table names", file=sys.stderr)
     sys.exit(bool(errors) and not skip_errors)
 
 
@@ -141,21 +150,6 @@ def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: boo
                 bar.update(shown, advance=len(rows))
     finally:
         notice.cancel()
-
-
-def _print_summary(
-    pictures: int, computed: int, errors: Mapping[str, str], output: Path, as_json: bool
-) -> None:
-    if as_json:
-        summary = {"pictures": pictures, "computed": computed, "unreadable": len(errors)}
-        common.print_json({**summary, "errors": errors, "output": str(output)})
-        return
-    number = f"{pictures} picture{'s' * (pictures != 1)}"
-    print(f"{number}: {computed} computed, {len(errors)} unreadable")
-    for path, reason in [*errors.items()][:MOST_NAMED]:
-        print(common.printable(f"{path}: {reason}"), file=sys.stderr)
-    if len(errors) > MOST_NAMED:
-        print(f"and {len(errors) - MOST_NAMED} more, which the table names", file=sys.stderr)
 
 
 def _plan(
@@ -228,24 +222,21 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _missing(results: Results, paths: Sequence[str]) -> list[str]:
-    """The paths to compute; those with odd names get their rows."""
-    results.forget(_outdated(results, paths))
-    odd = [path for path in paths if not path.startswith("/")]
-    results.add([{"path": path, "picture": "", "error": ODD} for path in odd])
-    return [path for path in paths if path not in results.rows]
+    """The paths to compute: those of new pictures, those that have changed since their row was
+    written, and those whose row is an error; those with odd names get their rows.
+    """
 
-
-def _outdated(results: Results, paths: Sequence[str]) -> set[str]:
-    """The paths whose picture has changed since its row was written, or whose row is an error."""
-
-    def has_changed(path: str, picture: str) -> bool:
+    def is_old(path: str, picture: str, error: str | None) -> bool:
         try:
-            return digest(read_regular(path)) != picture
+            return bool(error) or digest(read_regular(path)) != picture
         except OSError:
             return True
 
     rows = {path: results.rows[path] for path in paths if path in results.rows}
-    return {path for path, (picture, error) in rows.items() if error or has_changed(path, picture)}
+    results.forget({path for path, row in rows.items() if is_old(path, *row)})
+    odd = [path for path in paths if not path.startswith("/")]
+    results.add([{"path": path, "picture": "", "error": ODD} for path in odd])
+    return [path for path in paths if path not in results.rows]
 
 
 def _computed(
@@ -278,7 +269,7 @@ def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> 
         results.write_table()
     except DelegateError as another:
         reason = reason or str(another)
-    done = sum(1 for path in paths if path in results.rows)
+    done = sum(path in results.rows for path in paths)
     progress = f"{done} of {len(paths)} pictures are done; the same command computes the others"
     if isinstance(error, KeyboardInterrupt):
         print(f"stopped: {f'{reason}; ' if reason else ''}{progress}", file=sys.stderr)

@@ -159,7 +159,12 @@ def _look(
         return None
     pictures = [name for name in outputs if is_picture(name)]
     arrays = [name for name in outputs if not is_picture(name)]
-    _require_one(pictures, [*arrays, *map(str, [folder] if folder else [])] if file is None else [])
+    forbidden = [*arrays, *([str(folder)] if folder else [])] if file is None else []
+    if len(pictures) > 1 or forbidden:
+        raise common.wrong_usage(
+            "expected one picture with the results, and arrays only of a single network, found "
+            + ", ".join([*pictures, *forbidden])
+        )
     if task == "classify":
         settings = replace(settings, top=settings.top or 1)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
@@ -173,15 +178,6 @@ def _look(
     if file is not None:
         shown["outputs"] = _outputs(file.graph(), found, arrays, folder)
     return shown
-
-
-def _require_one(pictures: Sequence[str], arrays: Sequence[str]) -> None:
-    """Raise `click.UsageError` for several pictures, or for arrays, which bundles do not have."""
-    if len(pictures) > 1 or arrays:
-        raise common.wrong_usage(
-            "expected one picture with the results, and arrays only of a single network, found "
-            + ", ".join([*pictures, *arrays])
-        )
 
 
 @contextmanager
@@ -270,47 +266,39 @@ def _print(shown: dict[str, Any]) -> None:
         common.print_table([{k: "" if r[k] is None else r[k] for k in keys} for r in outputs])
     if shown["task"] is not None:
         rows, device = shown["results"], shown.get("device", "the GPU")
-        print(f"\n{shown['task']}: {len(rows)} result{'s' * (len(rows) != 1)} on {device}")
-        if rows:
-            common.print_table([_summary(row) for row in rows])
+        results = "1 result" if len(rows) == 1 else f"{len(rows)} results"
+        print(f"\n{shown['task']}: {results} on {device}")
+        cells = [{k: "" if v is None else v for k, v in row.items() if k in SHOWN} for row in rows]
+        if cells:
+            common.print_table(cells)
     if shown["file"] is not None:
         print(shown["file"])
 
 
-def _summary(row: dict[str, Any]) -> dict[str, Any]:
-    return {key: "" if value is None else value for key, value in row.items() if key in SHOWN}
-
-
-def _output_files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:
-    """The file of each output by index; outputs without a name go to `folder`, which is created."""
+def _outputs(
+    graph: Graph, arrays: Sequence[Array], named: Sequence[str], folder: Path | None
+) -> list[dict[str, Any]]:
+    """A row for each output. Those without a file in `named` are written to the folder, if any."""
     files = tensor_files.files_by_tensor(graph, graph.outputs, named, "output")
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for index in graph.outputs:
             name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
             files.setdefault(index, folder / f"{index}_{name}.npy")
-    return files
-
-
-def _outputs(
-    graph: Graph, arrays: Sequence[Array], named: Sequence[str], folder: Path | None
-) -> list[dict[str, Any]]:
-    files = _output_files(graph, named, folder)
     rows = []
     for index, array in zip(graph.outputs, arrays, strict=True):
         tensor, path = graph.tensors[index], files.get(index)
         if path is not None:
             tensor_files.save_output(path, array, tensor)
-        rows.append(
-            {
-                "index": index,
-                "name": tensor.name,
-                "dtype": tensor.dtype,
-                "shape": list(array.shape),
-                "minimum": float(array.min()) if array.size else None,
-                "maximum": float(array.max()) if array.size else None,
-                "argmax": int(np.argmax(array)) if array.size else None,
-                "file": None if path is None else str(path),
-            }
-        )
+        row = {
+            "index": index,
+            "name": tensor.name,
+            "dtype": tensor.dtype,
+            "shape": list(array.shape),
+            "minimum": float(array.min()) if array.size else None,
+            "maximum": float(array.max()) if array.size else None,
+            "argmax": int(np.argmax(array)) if array.size else None,
+            "file": None if path is None else str(path),
+        }
+        rows.append(row)
     return rows

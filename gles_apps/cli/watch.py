@@ -93,18 +93,15 @@ def watch(
     except ImportError as error:
         raise DelegateError(str(error)) from error
     if as_json:
-        common.print_json(
-            {
-                "task": task,
-                "frames": app.findings.seen,
-                "found": {
-                    kind: {"most": most, "frames": app.findings.frames[kind]}
-                    for kind, most in app.findings.most.items()
-                },
-                "milliseconds": app.timings.milliseconds,
-                "output": str(options.output) if options.output else None,
-            }
-        )
+        most, frames = app.findings.most, app.findings.frames
+        shown = {
+            "task": task,
+            "frames": app.findings.seen,
+            "found": {kind: {"most": most[kind], "frames": frames[kind]} for kind in most},
+            "milliseconds": app.timings.milliseconds,
+            "output": str(options.output) if options.output else None,
+        }
+        common.print_json(shown)
         return
     if app.findings.most:
         print(app.findings)
