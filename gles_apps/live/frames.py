@@ -90,8 +90,7 @@ class GpuFrame(Closing):
         planes = self._run(self._read)
         transform = self.matched(ImageTransform(channels="rgba", mean=0, std=1, antialias=False))
         picture = planes if len(planes) > 1 else planes[0]
-        pixels: Array = np.rint(transform.apply(picture, self.size)[0]).astype(np.uint8)
-        return pixels
+        return np.asarray(np.rint(transform.apply(picture, self.size)[0]), np.uint8)
 
     def _read(self) -> list[Array]:
         """The pixels of the textures, in the source's context."""

@@ -68,9 +68,7 @@ class Layer:
         """
         if self.matrix is None:
             return np.array([[layer[1] / frame[1], 0, 0], [0, layer[0] / frame[0], 0]])
-        inverse = np.linalg.inv(np.vstack([self.matrix, [0, 0, 1]]))
-        mapping: Array = inverse[:2]
-        return mapping
+        return np.linalg.inv(np.vstack([self.matrix, [0, 0, 1]]))[:2]
 
     @classmethod
     def of_areas(cls, picture: Any, unit: float) -> Layer:

@@ -112,7 +112,6 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "g_free": (None, c_void_p),
         "g_propagate_error": (None, _Errors, POINTER(GError)),
     },
-    "gobject-2.0": {"g_object_set_property": (None, _Handle, c_char_p, c_void_p)},
     "gstreamer-1.0": {
         "gst_init_check": (c_int, c_void_p, c_void_p, _Errors),
         "gst_parse_launch": (_Handle, c_char_p, _Errors),
@@ -135,7 +134,6 @@ _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (resul
         "gst_context_new": (_Handle, c_char_p, c_int),
         "gst_sample_get_buffer": (_Handle, _Handle),
         "gst_sample_get_caps": (_Handle, _Handle),
-        "gst_buffer_n_memory": (c_uint, _Handle),
         "gst_buffer_peek_memory": (_Handle, _Handle, c_uint),
         "gst_memory_map": (c_int, _Handle, _Info, c_int),
         "gst_memory_unmap": (None, _Handle, _Info),
