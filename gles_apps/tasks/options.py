@@ -107,6 +107,19 @@ class VisionTaskRunningMode(enum.Enum):
     LIVE_STREAM = "LIVE_STREAM"
 
 
+@dataclass
+class VisionTaskOptions:
+    """Options of every task on pictures in one of the running modes.
+
+    Attributes:
+        base_options: The model, or the bundle.
+        running_mode: Single pictures, a video or a live stream.
+    """
+
+    base_options: BaseOptions
+    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
+
+
 def validate_running_mode(
     running_mode: VisionTaskRunningMode, packet_callback: Callable[..., object] | None = None
 ) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gles_apps.tasks.components.containers import DetectionResult, detection_result
 from gles_apps.tasks.image import Image
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.finding import Finder
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
@@ -18,19 +18,16 @@ FaceDetectorResult = DetectionResult
 
 
 @dataclass
-class FaceDetectorOptions:
+class FaceDetectorOptions(VisionTaskOptions):
     """Options of `FaceDetector`.
 
     Attributes:
         base_options: The model: MediaPipe's face_detection_short_range, _front or _full_range.
-        running_mode: Single pictures, a video or a live stream.
         min_detection_confidence: Minimum score.
         min_suppression_threshold: Maximum overlap of boxes of different faces.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     min_detection_confidence: float = 0.5
     min_suppression_threshold: float = 0.3
     result_callback: Callable[[DetectionResult, Image, int], None] | None = None

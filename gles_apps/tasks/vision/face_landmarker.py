@@ -18,7 +18,7 @@ from gles_apps.tasks.components.containers import (
 )
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.connections import FaceLandmarksConnections as FaceLandmarksConnections
 from gles_apps.tasks.vision.drawing_utils import draw_points, draw_ring
 from gles_apps.tasks.vision.finding import Landmarker, Reader, has_outputs, normalized, reader_of
@@ -142,12 +142,11 @@ class FaceLandmarkerResult(Drawn):
 
 
 @dataclass
-class FaceLandmarkerOptions:
+class FaceLandmarkerOptions(VisionTaskOptions):
     """Options of `FaceLandmarker`.
 
     Attributes:
         base_options: The bundle: face_landmarker.task.
-        running_mode: Single pictures, a video or a live stream.
         num_faces: Maximum number of faces. Landmarks are smoothed in streams only if it is 1.
         min_face_detection_confidence: Minimum score of a detection.
         min_face_presence_confidence: A face is lost if its presence is not higher.
@@ -160,8 +159,6 @@ class FaceLandmarkerOptions:
             `OneEuro.rigid`. Not MediaPipe's.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     num_faces: int = 1
     min_face_detection_confidence: float = 0.5
     min_face_presence_confidence: float = 0.5

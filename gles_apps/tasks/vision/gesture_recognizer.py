@@ -13,7 +13,7 @@ from gles_apps.tasks.components.containers import Category, Drawn, Landmark, Nor
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode, also_named
+from gles_apps.tasks.options import VisionTaskOptions, also_named
 from gles_apps.tasks.vision.hand_landmarker import HandFollower, HandLandmarkerResult, hand_result
 from gles_apps.tasks.vision.methods import Recognizes
 from gles_apps.vision.drawing import Drawing
@@ -71,12 +71,11 @@ class GestureRecognizerResult(Drawn):
     custom_gesture_classifier_options="custom_gestures_classifier_options",
 )
 @dataclass
-class GestureRecognizerOptions:
+class GestureRecognizerOptions(VisionTaskOptions):
     """Options of `GestureRecognizer`.
 
     Attributes:
         base_options: The bundle: gesture_recognizer.task.
-        running_mode: Single pictures, a video or a live stream.
         num_hands: Maximum number of hands.
         min_hand_detection_confidence: Minimum score of a detection.
         min_hand_presence_confidence: A hand is lost if its presence is not higher.
@@ -87,8 +86,6 @@ class GestureRecognizerOptions:
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     num_hands: int = 1
     min_hand_detection_confidence: float = 0.5
     min_hand_presence_confidence: float = 0.5

@@ -17,7 +17,7 @@ from gles_apps.tasks.components.containers import (
 )
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.connections import HandLandmarksConnections as HandLandmarksConnections
 from gles_apps.tasks.vision.drawing_utils import draw_points
 from gles_apps.tasks.vision.face_landmarker import at_least_one
@@ -102,12 +102,11 @@ class HandLandmarkerResult(Drawn):
 
 
 @dataclass
-class HandLandmarkerOptions:
+class HandLandmarkerOptions(VisionTaskOptions):
     """Options of `HandLandmarker`.
 
     Attributes:
         base_options: The bundle: hand_landmarker.task.
-        running_mode: Single pictures, a video or a live stream.
         num_hands: Maximum number of hands.
         min_hand_detection_confidence: Minimum score of a detection.
         min_hand_presence_confidence: A hand is lost if its presence is not higher.
@@ -116,8 +115,6 @@ class HandLandmarkerOptions:
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     num_hands: int = 1
     min_hand_detection_confidence: float = 0.5
     min_hand_presence_confidence: float = 0.5

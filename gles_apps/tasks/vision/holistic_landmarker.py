@@ -16,7 +16,7 @@ from gles_apps.tasks.components.containers import (
     points_row,
 )
 from gles_apps.tasks.image import Image, ImageFormat, ResultImage
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode, also_named
+from gles_apps.tasks.options import VisionTaskOptions, also_named
 from gles_apps.tasks.vision.drawing_utils import draw_points, positions
 from gles_apps.tasks.vision.face_landmarker import FACE_DETECTORS, Expressions, face_reader
 from gles_apps.tasks.vision.finding import Landmarker, Reader, in_meters, normalized, reader_of
@@ -92,12 +92,11 @@ class HolisticLandmarkerResult(Drawn):
     output_segmentation_mask="output_pose_segmentation_masks",
 )
 @dataclass
-class HolisticLandmarkerOptions:
+class HolisticLandmarkerOptions(VisionTaskOptions):
     """Options of `HolisticLandmarker`.
 
     Attributes:
         base_options: The bundle: holistic_landmarker.task.
-        running_mode: Single pictures, a video or a live stream.
         min_face_detection_confidence: Minimum score of a face's detection.
         min_face_suppression_threshold: Maximum overlap of detections of different faces.
         min_face_presence_confidence: A face is lost if its presence is not higher.
@@ -111,8 +110,6 @@ class HolisticLandmarkerOptions:
         rigid_smoothing: Smooth all points of the body alike; see `OneEuro.rigid`. Not MediaPipe's.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     min_face_detection_confidence: float = 0.5
     min_face_suppression_threshold: float = 0.3
     min_face_presence_confidence: float = 0.5

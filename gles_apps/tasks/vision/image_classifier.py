@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.image import Image
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.methods import Classifies
 from gles_apps.vision.regions import Region
 from gles_delegate.extension import Fit, on_error
@@ -17,20 +17,16 @@ ImageClassifierResult = ClassificationResult
 
 
 @dataclass
-class ImageClassifierOptions:
+class ImageClassifierOptions(VisionTaskOptions):
     """Options of `ImageClassifier`; see `components.processors.ClassifierOptions` for classes.
 
     Attributes:
-        base_options: The model.
-        running_mode: Single pictures, a video or a live stream.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         probabilities: The scores of an output that are outside 0 to 1 become their softmax. Not
             MediaPipe's.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     display_names_locale: str | None = None
     max_results: int | None = None
     score_threshold: float | None = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from gles_apps.tasks.components.containers import Embedding, EmbeddingResult
 from gles_apps.tasks.image import Image
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.methods import Embeds
 from gles_apps.vision.regions import Region
 from gles_delegate.extension import Array, on_error
@@ -38,19 +38,15 @@ def cosine_similarity(u: Embedding, v: Embedding) -> float:
 
 
 @dataclass
-class ImageEmbedderOptions:
+class ImageEmbedderOptions(VisionTaskOptions):
     """Options of `ImageEmbedder`.
 
     Attributes:
-        base_options: The model.
-        running_mode: Single pictures, a video or a live stream.
         l2_normalize: Whether vectors get the length 1.
         quantize: Whether vectors are int8, 128 for 1, in arrays of uint8.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     l2_normalize: bool | None = None
     quantize: bool | None = None
     result_callback: Callable[[EmbeddingResult, Image, int], None] | None = None

@@ -12,7 +12,7 @@ from gles_apps.tasks.classes import softmax
 from gles_apps.tasks.components.containers import Drawn, Row
 from gles_apps.tasks.image import Image, ImageFormat, ResultImage
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.place import LeasedTexture
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.methods import Segments
@@ -108,12 +108,10 @@ class ImageSegmenterResult(Drawn):
 
 
 @dataclass
-class ImageSegmenterOptions:
+class ImageSegmenterOptions(VisionTaskOptions):
     """Options of `ImageSegmenter`.
 
     Attributes:
-        base_options: The model.
-        running_mode: Single pictures, a video or a live stream.
         display_names_locale: See `components.processors.ClassifierOptions`.
         output_confidence_masks: Whether to return a mask for each class.
         output_category_mask: Whether to return the best class of each pixel.
@@ -124,8 +122,6 @@ class ImageSegmenterOptions:
         labels: Class names; None: those in the metadata. Not MediaPipe's.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     display_names_locale: str = "en"
     output_confidence_masks: bool = True
     output_category_mask: bool = False

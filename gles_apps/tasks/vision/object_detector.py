@@ -13,7 +13,7 @@ from gles_apps.tasks.components.containers import Category, DetectionResult, det
 from gles_apps.tasks.components.containers import Detection as Detected
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.classes import require_labels
 from gles_apps.vision.detection import Detection, Detector
@@ -27,12 +27,10 @@ ObjectDetectorResult = DetectionResult
 
 
 @dataclass
-class ObjectDetectorOptions:
+class ObjectDetectorOptions(VisionTaskOptions):
     """Options of `ObjectDetector`; see `components.processors.ClassifierOptions` for classes.
 
     Attributes:
-        base_options: The model.
-        running_mode: Single pictures, a video or a live stream.
         max_results: Maximum number of objects; below 0: all.
         score_threshold: Minimum score; 0 or None: the model's metadata or its preset decides.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
@@ -43,8 +41,6 @@ class ObjectDetectorOptions:
         track: Number the objects of a stream: `Detection.track_id`. Not MediaPipe's.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     display_names_locale: str | None = None
     max_results: int | None = -1
     score_threshold: float | None = 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from gles_apps.tasks.components.containers import Drawn, Row, pixels
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.drawing import Drawing, color_of
 from gles_apps.vision.poses import MOVENET_INPUT, POSENET_INPUT, Pose, posenet_poses, read_movenet
@@ -59,18 +59,14 @@ class PoseEstimatorResult(Drawn):
 
 
 @dataclass
-class PoseEstimatorOptions:
+class PoseEstimatorOptions(VisionTaskOptions):
     """Options of `PoseEstimator`.
 
     Attributes:
-        base_options: The model.
-        running_mode: Single pictures, a video or a live stream.
         score_threshold: Minimum score of a point that counts; people without one are left out.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     score_threshold: float = 0.3
     result_callback: Callable[[PoseEstimatorResult, Image, int], None] | None = None
 

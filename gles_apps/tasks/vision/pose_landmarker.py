@@ -15,7 +15,7 @@ from gles_apps.tasks.components.containers import (
 )
 from gles_apps.tasks.image import Image, ImageFormat, ResultImage
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
+from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.connections import PoseLandmarksConnections as PoseLandmarksConnections
 from gles_apps.tasks.vision.drawing_utils import positions
 from gles_apps.tasks.vision.face_landmarker import at_least_one
@@ -99,12 +99,11 @@ class PoseLandmarkerResult(Drawn):
 
 
 @dataclass
-class PoseLandmarkerOptions:
+class PoseLandmarkerOptions(VisionTaskOptions):
     """Options of `PoseLandmarker`.
 
     Attributes:
         base_options: The bundle: pose_landmarker_lite.task, _full or _heavy.
-        running_mode: Single pictures, a video or a live stream.
         num_poses: Maximum number of bodies. Landmarks are smoothed in streams only if it is 1.
         min_pose_detection_confidence: Minimum score of a detection.
         min_pose_presence_confidence: A body is lost if its presence is not higher.
@@ -115,8 +114,6 @@ class PoseLandmarkerOptions:
         rigid_smoothing: Smooth all points alike; see `OneEuro.rigid`. Not MediaPipe's.
     """
 
-    base_options: BaseOptions
-    running_mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE
     num_poses: int = 1
     min_pose_detection_confidence: float = 0.5
     min_pose_presence_confidence: float = 0.5
