@@ -174,14 +174,8 @@ class _Networks:
         return self
 
     def __exit__(self, *error: object) -> None:
-        leave = partial(self._context.__exit__, None, None, None)
-        ends: list[Callable[[], object]] = [
-            self.app.close,
-            self._kept.release,
-            leave,
-            self._context.release,
-            release_thread,
-        ]
+        leave: Callable[[], object] = partial(self._context.__exit__, None, None, None)
+        ends = (self.app.close, self._kept.release, leave, self._context.release, release_thread)
         with self._thread:
             in_any_case(partial(self._call, end) for end in ends)
 
@@ -273,11 +267,10 @@ class _Loop:
         self._seer = self._waited_for(self._networks.start(make))
 
     def _note_progress(self, name: str, compiled: int, total: int) -> None:
-        text = f"compiling {name}: {compiled} of {total}"
-        self._compiling = text if compiled < total else ""
+        is_under_way = compiled < total
+        self._compiling = f"compiling {name}: {compiled} of {total}" if is_under_way else ""
         if name not in self._bars:
             self._bars[name] = self.bar.add_task(f"compiling {escape(name)}")
-        is_under_way = compiled < total
         self.bar.update(self._bars[name], completed=compiled, total=total, visible=is_under_way)
 
     def _waited_for(self, result: Future[T]) -> T:
@@ -344,9 +337,7 @@ class _Loop:
         """Each frame with its own results, while the networks see the next one."""
         before: tuple[Frame, Future[Canvas]] | None = None
         for frame in itertools.chain(frames, (None,)):
-            under_way = None
-            if frame is not None:
-                under_way = (frame, self._networks.see(self._seer, frame))
+            under_way = None if frame is None else (frame, self._networks.see(self._seer, frame))
             if before is not None:
                 with self._app.timings.measure("wait"):
                     canvas = self._waited_for(before[1])
@@ -413,11 +404,11 @@ class _Loop:
         return current_functions().string(gl_names.RENDERER).split(" (")[0]
 
     def _timings(self) -> Drawing:
-        stages = [*self._app.timings.milliseconds.items()]
+        times = self._app.timings.milliseconds
         lines = [f"on {self._renderer}"]
-        if "frame" in self._app.timings.milliseconds:  # the first one has not ended
+        if "frame" in times:  # the first one has not ended
             lines.insert(0, f"{self._rate:.1f} frames per second")
-        lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in stages]
+        lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in times.items()]
         rows, columns = self._source.size
         drawing = Drawing((self._options.scale * rows, self._options.scale * columns))
         step = 1.3 * drawing.font_size
