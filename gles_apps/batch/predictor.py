@@ -286,19 +286,13 @@ class Predictor:
 
     def _run_padded(self, feeds: Mapping[str, Array], rows: int, size: int) -> Batch:
         """The outputs of rows, padded to `size`; raises ValueError if they have another number."""
-        padding = size - rows
-        padded = {
-            name: np.concatenate([array, array[-1:].repeat(padding, 0)]) if padding else array
-            for name, array in feeds.items()
-        }
-        results = self._run_fresh(padded)
+        if rows < size:
+            padding = size - rows
+            feeds = {n: np.concatenate([a, a[-1:].repeat(padding, 0)]) for n, a in feeds.items()}
+        results = self._run_fresh(feeds)
         if size == 1:  # an output may lack the dimension for rows
-            return {
-                name: array
-                if self.outputs[name]["shape"].tolist()[:1] == [1]
-                else array[np.newaxis]
-                for name, array in results.items()
-            }
+            have_rows = [n for n, each in self.outputs.items() if each["shape"].tolist()[:1] == [1]]
+            return {n: a if n in have_rows else a[np.newaxis] for n, a in results.items()}
         if any(not a.ndim or a.shape[0] != size for a in results.values()):
             shapes = {name: list(array.shape) for name, array in results.items()}
             raise ValueError(f"expected outputs of {size} rows, found the shapes {shapes}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,22 +71,12 @@ class TaskPredictor:
         device = options.device_index
         self._context = None if device is None else EglContext(device_index=device)
         is_read = isinstance(model, bytes | bytearray | memoryview | np.ndarray)
-        base = BaseOptions(
-            None if is_read else model,
-            bytes(model) if is_read else None,
-            delegate=BaseOptions.Delegate.GPU,
-            context=self._context,
-            gpu_options=options,
-            antialias=antialias,
-            mean=mean,
-            std=std,
-        )
-        self.inputs: dict[str, dict[str, Any]] = {
-            "image": {"dtype": np.uint8, "shape": np.array([1])}
-        }
-        self.outputs: dict[str, dict[str, Any]] = {
-            "results": {"dtype": np.object_, "shape": np.array([1])}
-        }
+        path, content = (None, bytes(model)) if is_read else (model, None)
+        base = BaseOptions(path, content, BaseOptions.Delegate.GPU, self._context, options)
+        base = replace(base, antialias=antialias, mean=mean, std=std)
+        row = np.array([1])
+        self.inputs: dict[str, dict[str, Any]] = {"image": {"dtype": np.uint8, "shape": row}}
+        self.outputs: dict[str, dict[str, Any]] = {"results": {"dtype": np.object_, "shape": row}}
         with on_error(self._release):
             self._task = open_task(base, settings)
 

@@ -228,10 +228,8 @@ def _run(
     shown: dict[str, Any] = {"task": None, "results": [], "file": None}
     classifier = _classifier(graph, settings, [array.shape for array in arrays])
     if classifier is not None:
-        real = [
-            tensor_files.real_values(array, graph.tensors[index])
-            for array, index in zip(arrays, graph.outputs, strict=True)
-        ]
+        pairs = zip(arrays, graph.outputs, strict=True)
+        real = [tensor_files.real_values(array, graph.tensors[index]) for array, index in pairs]
         result = ClassificationResult(classifier.heads(real))
         shown |= {"task": "classify", "results": result.rows((1, 1))}
     shown["outputs"] = _outputs(graph, arrays, outputs, folder)

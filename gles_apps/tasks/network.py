@@ -102,8 +102,7 @@ class PictureNetwork(Closing):
     @property
     def size(self) -> Size:
         """Height and width of the picture that it sees."""
-        shape = self.inputs[self.picture]["shape"].tolist()
-        return self.transform.size_in(shape)
+        return self.transform.size_in(self.inputs[self.picture]["shape"].tolist())
 
     @property
     def shapes(self) -> list[list[int]]:
@@ -132,12 +131,9 @@ class PictureNetwork(Closing):
 
     def normalized(self, transform: ImageTransform) -> ImageTransform:
         """A detector's own preprocessing, in which the options take precedence."""
-        mean, std = self._options.mean, self._options.std
-        return replace(
-            transform,
-            mean=transform.mean if mean is None else mean,
-            std=transform.std if std is None else std,
-        )
+        mean = transform.mean if self._options.mean is None else self._options.mean
+        std = transform.std if self._options.std is None else self._options.std
+        return replace(transform, mean=mean, std=std)
 
     def require_normalization(self) -> None:
         """Raise MissingFileError if a network of floats does not say how colors become numbers,
@@ -177,13 +173,10 @@ class PictureNetwork(Closing):
             self._is_bound = True
             self._delegate.bind_texture_to_tensor(index, textures, transform=transform)
             return
-        dtype, planes = np.dtype(details["dtype"]).name, list(image.planes.arrays)
-        pixels = transform.apply(
-            planes if len(planes) > 1 else planes[0],
-            self.size,
-            dtype=dtype,
-            quantization=details["quantization"],
-        )
+        dtype, quantization = np.dtype(details["dtype"]).name, details["quantization"]
+        planes = list(image.planes.arrays)
+        picture = planes if len(planes) > 1 else planes[0]
+        pixels = transform.apply(picture, self.size, dtype=dtype, quantization=quantization)
         if transform.is_planar(details["shape"]):
             pixels = np.moveaxis(pixels, 3, 1)
         if self._delegate is not None:
@@ -211,10 +204,8 @@ class PictureNetwork(Closing):
             else self._interpreter.get_tensor(details["index"])
             for position, details in enumerate(self.outputs)
         ]
-        return [
-            dequantize(array, details["quantization"])
-            for array, details in zip(self.arrays, self.outputs, strict=True)
-        ]
+        pairs = zip(self.arrays, self.outputs, strict=True)
+        return [dequantize(array, details["quantization"]) for array, details in pairs]
 
     def write_to(self, position: int, texture: Any, output: ImageOutput) -> None:
         """Write an output [1, height, width, channels] to the caller's texture in each run.

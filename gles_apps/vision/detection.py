@@ -489,12 +489,9 @@ def detect(boxes: Array, scores: Array, detector: Detector) -> list[Detection]:
             f"{list(np.shape(boxes))} and {list(np.shape(scores))}"
         )
     height, width = detector.anchors.size
+    scales = detector.scales or (width, height, width, height)
     decoded, points = decode_boxes(
-        boxes[0],
-        anchors,
-        detector.scales or (width, height, width, height),
-        y_first=detector.y_first,
-        exponential=detector.exponential,
+        boxes[0], anchors, scales, y_first=detector.y_first, exponential=detector.exponential
     )
     shares = detector.shares(np.asarray(scores[0]))
     shares = shares[:, 1:] if detector.background else shares

@@ -110,9 +110,8 @@ def _recorded(
     What is not recorded follows MediaPipe's detection_postprocessing_graph.cc: positions are
     (y, x), and suppression compares boxes of all classes, without averages.
     """
-    anchors, options = _anchors_and_options(
-        next(each.detector for each in metadata if each.detector)
-    )
+    data = next(each.detector for each in metadata if each.detector)
+    anchors, options = _anchors_and_options(data)
     classes, count, numbers, offset, points, each_point = (
         options.scalar(slot, "int32") for slot in range(6)
     )
@@ -159,10 +158,8 @@ def _anchors_and_options(data: bytes) -> tuple[Array, FlatTable]:
     listed = None if grid is None else grid.table(0)
     if listed is None or options is None:
         raise ModelError("damaged metadata of a detector: expected anchors and decoding options")
-    anchors = np.array(
-        [[anchor.scalar(slot, "float32") for slot in range(4)] for anchor in listed.tables(0)],
-        np.float32,
-    )
+    rows = [[anchor.scalar(slot, "float32") for slot in range(4)] for anchor in listed.tables(0)]
+    anchors = np.array(rows, np.float32)
     if not np.isfinite(anchors).all():
         raise ModelError("damaged metadata of a detector: expected finite anchors")
     return anchors.reshape(-1, 4), options
@@ -250,10 +247,8 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
         raise ValueError(f"{expected}; neither order gives integer classes and scores of 0 to 1")
     good &= (scores.clip(0, 1) >= threshold) & np.isfinite(boxes[0][0, :count]).all(1)
     columns = (boxes[0][0, :count], scores.clip(0, 1), classes)
-    detections = [
-        Detection((left, top, right, bottom), score, int(label))
-        for (top, left, bottom, right), score, label in zip(
-            *(column[good].tolist() for column in columns), strict=True
-        )
-    ]
+    detections = []
+    for box, score, label in zip(*(column[good].tolist() for column in columns), strict=True):
+        top, left, bottom, right = box
+        detections.append(Detection((left, top, right, bottom), score, int(label)))
     return sorted(detections, key=lambda d: -d.score)

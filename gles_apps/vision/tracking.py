@@ -190,11 +190,8 @@ class Tracker:
             raise ValueError(
                 f"expected landmarks of each of {len(self.objects)} objects, found {len(results)}"
             )
-        present = [
-            pair
-            for pair in zip(self.objects, results, strict=True)
-            if pair[1].presence > self.presence and pair[1].is_finite
-        ]
+        pairs = zip(self.objects, results, strict=True)
+        present = [(o, r) for o, r in pairs if r.presence > self.presence and r.is_finite]
         objects: list[Track] = []
         for i in self.network.distinct([landmarks for _, landmarks in present]):
             track, landmarks = present[i]

@@ -283,12 +283,8 @@ class _Boxes:
 
     def take(self, indices: Array) -> _Boxes:
         """Some of the boxes, whose positions and other numbers become float64."""
-        return _Boxes(
-            self.places[indices].astype(np.float64),
-            self.scores[indices],
-            self.classes[indices],
-            self.extra[indices].astype(np.float64),
-        )
+        places, extra = (array[indices].astype(np.float64) for array in (self.places, self.extra))
+        return _Boxes(places, self.scores[indices], self.classes[indices], extra)
 
 
 def read_yolo(outputs: Sequence[Array], detector: YoloDetector) -> list[Detection]:

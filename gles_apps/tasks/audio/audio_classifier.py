@@ -109,12 +109,9 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         """
         self._require(AudioTaskRunningMode.AUDIO_CLIPS)
         samples = self._samples_of(audio_clip)
-        return self._run(
-            lambda: [
-                self._window(samples[i : i + self._samples], int(1000 * i / self._rate))
-                for i in range(0, max(len(samples), 1), self._samples)
-            ]
-        )
+        starts = range(0, max(len(samples), 1), self._samples)
+        windows = [(samples[i : i + self._samples], int(1000 * i / self._rate)) for i in starts]
+        return self._run(lambda: [self._window(*each) for each in windows])
 
     def classify_async(self, audio_block: AudioData, timestamp_ms: int) -> None:
         """Add a block to the stream; `result_callback` gets the result of each full window.

@@ -193,12 +193,8 @@ def draw_axis(
     for end, color in zip(at[1:], (RED_COLOR, GREEN_COLOR, BLUE_COLOR), strict=True):
         back = TIP * (at[0] - end)
         side = back[::-1] * (1, -1)
-        drawing.lines(
-            np.array([at[0], end, end + back + side, end + back - side]),
-            ((0, 1), (1, 2), (1, 3)),
-            color,
-            axis_drawing_spec.thickness,
-        )
+        arrow = np.array([at[0], end, end + back + side, end + back - side])
+        drawing.lines(arrow, ((0, 1), (1, 2), (1, 3)), color, axis_drawing_spec.thickness)
     _draw_into(image, drawing)
 
 

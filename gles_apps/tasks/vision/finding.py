@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from gles_apps.tasks.components import containers
+from gles_apps.tasks.components.containers import Landmark, NormalizedLandmark
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.task import VisionTask
@@ -64,11 +64,8 @@ class Finder:
 
     def __call__(self, image: Image, transform: ImageTransform) -> list[Detection]:
         """Detections in shares of the picture, best first; see `transform`."""
-        outputs = self._network(image, transform)
-        return [
-            detection.to_picture(transform, image.size, self._network.size)
-            for detection in read_detections(outputs, self._preset)
-        ]
+        found = read_detections(self._network(image, transform), self._preset)
+        return [each.to_picture(transform, image.size, self._network.size) for each in found]
 
 
 def has_outputs(network: PictureNetwork, *choices: Sequence[int]) -> bool:
@@ -199,32 +196,22 @@ class Landmarker(Follower[R], Detects[R]):
     """Base of tasks whose results are landmarks."""
 
 
-def normalized(landmarks: Landmarks, image: Image) -> list[containers.NormalizedLandmark]:
+def normalized(landmarks: Landmarks, image: Image) -> list[NormalizedLandmark]:
     """Points in shares of the picture."""
     height, width = image.size
-    seen = _probabilities(landmarks)
-    return [
-        containers.NormalizedLandmark(x / width, y / height, z / width, *seen[i])
-        for i, (x, y, z) in enumerate(landmarks.points.tolist())
-    ]
+    pairs = zip(landmarks.points.tolist(), _probabilities(landmarks), strict=True)
+    return [NormalizedLandmark(x / width, y / height, z / width, *p) for (x, y, z), p in pairs]
 
 
-def in_meters(landmarks: Landmarks) -> list[containers.Landmark]:
+def in_meters(landmarks: Landmarks) -> list[Landmark]:
     """World points."""
     assert landmarks.world is not None
-    seen = _probabilities(landmarks)
-    return [
-        containers.Landmark(x, y, z, *seen[i])
-        for i, (x, y, z) in enumerate(landmarks.world.tolist())
-    ]
+    pairs = zip(landmarks.world.tolist(), _probabilities(landmarks), strict=True)
+    return [Landmark(x, y, z, *p) for (x, y, z), p in pairs]
 
 
 def _probabilities(landmarks: Landmarks) -> list[tuple[float | None, float | None]]:
     """Visibility and presence of each point."""
-    count = len(landmarks.points)
-    visible, in_view = landmarks.visibility, landmarks.in_view
-    pairs = (
-        [None] * count if visible is None else visible.tolist(),
-        [None] * count if in_view is None else in_view.tolist(),
-    )
-    return list(zip(*pairs, strict=True))
+    unknown = [None] * len(landmarks.points)
+    arrays = (landmarks.visibility, landmarks.in_view)
+    return list(zip(*(unknown if a is None else a.tolist() for a in arrays), strict=True))

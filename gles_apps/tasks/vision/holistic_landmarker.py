@@ -147,21 +147,15 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         self._previous: dict[str, Landmarks | None] = {}
         self._previous_mask: Array | None = None
         with on_error(self.close):
-            bodies = self._find_with(
-                "pose_detector.tflite",
-                POSE_DETECTORS,
-                options.min_pose_detection_confidence,
-                options.min_pose_suppression_threshold,
-            )
+            least = options.min_pose_detection_confidence
+            overlap = options.min_pose_suppression_threshold
+            bodies = self._find_with("pose_detector.tflite", POSE_DETECTORS, least, overlap)
             limits = Tracker(POSE, presence=options.min_pose_presence_confidence)
             body = body_reader(self._network("pose_landmarks_detector.tflite"))
             self._follow(bodies, body, limits)
-            self._faces = self._find_with(
-                "face_detector.tflite",
-                FACE_DETECTORS,
-                options.min_face_detection_confidence,
-                options.min_face_suppression_threshold,
-            )
+            least = options.min_face_detection_confidence
+            overlap = options.min_face_suppression_threshold
+            self._faces = self._find_with("face_detector.tflite", FACE_DETECTORS, least, overlap)
             self._face = face_reader(self._network("face_landmarks_detector.tflite"))
             if options.output_face_blendshapes:
                 shapes = self._network("face_blendshapes.tflite")

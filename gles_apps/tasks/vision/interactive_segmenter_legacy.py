@@ -80,13 +80,12 @@ class InteractiveSegmenterLegacy(Segmenter):
     sees_alpha = True
 
     def __init__(self, options: InteractiveSegmenterLegacyOptions) -> None:
-        super().__init__(
-            ImageSegmenterOptions(
-                options.base_options,
-                output_confidence_masks=options.output_confidence_masks,
-                output_category_mask=options.output_category_mask,
-            )
+        masks = ImageSegmenterOptions(
+            options.base_options,
+            output_confidence_masks=options.output_confidence_masks,
+            output_category_mask=options.output_category_mask,
         )
+        super().__init__(masks)
         network = self.network
         if network.transform.channels != "rgba":
             self.close()
