@@ -14,7 +14,6 @@ import numpy as np
 from gles_apps.tasks.audio.audio_record import AudioRecord
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import AudioData, ClassificationResult
-from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.stream import Answer
 from gles_apps.tasks.task import Task
@@ -82,24 +81,22 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         self._rest: Array = np.empty(0, np.float32)
         self._rest_time = 0
         with on_error(self.close):
-            self._prepare(self._network())
+            network = self._network()
+            if len(network.inputs) != 1:
+                raise ModelError(f"expected one input, found {len(network.inputs)}")
+            metadata = network.metadata.inputs[0]
+            shape, dtype = network.inputs[0]["shape"].tolist(), network.inputs[0]["dtype"]
+            if not metadata.sample_rate or dtype != np.float32:
+                raise ModelError(
+                    "expected a model of float32 samples whose TFLite Metadata has their rate, "
+                    f"found {dtype.__name__} {shape} at {metadata.sample_rate} Hz"
+                )
+            self._rate, self._channels = metadata.sample_rate, max(metadata.channels, 1)
+            self._samples = int(np.prod(shape)) // self._channels
+            self._shape = shape
+            self._classifier = Classifier(network.shapes, network.metadata.outputs, options)
             if is_stream:
                 self._start_stream(newest_only=False)
-
-    def _prepare(self, network: PictureNetwork) -> None:
-        if len(network.inputs) != 1:
-            raise ModelError(f"expected one input, found {len(network.inputs)}")
-        metadata = network.metadata.inputs[0]
-        shape = network.inputs[0]["shape"].tolist()
-        if not metadata.sample_rate or network.inputs[0]["dtype"] != np.float32:
-            raise ModelError(
-                "expected a model of float32 samples whose TFLite Metadata has their rate, found "
-                f"{network.inputs[0]['dtype'].__name__} {shape} at {metadata.sample_rate} Hz"
-            )
-        self._rate, self._channels = metadata.sample_rate, max(metadata.channels, 1)
-        self._samples = int(np.prod(shape)) // self._channels
-        self._shape = shape
-        self._classifier = Classifier(network.shapes, network.metadata.outputs, self.options)
 
     def classify(self, audio_clip: AudioData) -> list[ClassificationResult]:
         """The classes of each window of a clip; times are in ms from its start.

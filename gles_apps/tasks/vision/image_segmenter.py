@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,7 +11,6 @@ import numpy as np
 from gles_apps.tasks.classes import softmax
 from gles_apps.tasks.components.containers import Drawn, Row
 from gles_apps.tasks.image import Image, ImageFormat, ResultImage
-from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.place import LeasedTexture
 from gles_apps.tasks.task import VisionTask
@@ -64,9 +63,8 @@ class ImageSegmenterResult(Drawn):
         Raises:
             ValueError: There is no category mask, and no texture of classes.
         """
-        shares = self._all_shares()
-        listed = self._listed(shares)
-        colors = class_colors(UNLABELED + 1, self._background(shares))
+        listed, background = self._legend()
+        colors = class_colors(UNLABELED + 1, background)
         if self.category_mask is not None:
             numbers = self.category_mask.numpy_view()[..., 0]
             drawing.overlay(np.array(colors, np.uint8)[numbers])
@@ -75,15 +73,19 @@ class ImageSegmenterResult(Drawn):
     @property
     def listed(self) -> list[int]:
         """The classes in the legend: all but the background and specks."""
-        return self._listed(self._all_shares())
+        return self._legend()[0]
 
-    def _listed(self, shares: Mapping[int, float]) -> list[int]:
-        background = self._background(shares)
-        return [i for i, share in shares.items() if share > SPECK and i != background]
+    def _legend(self) -> tuple[list[int], int]:
+        """The classes in the legend, and the background's number."""
+        shares = self._all_shares()
+        background = UNLABELED if len(self.labels) == 1 or UNLABELED in shares else 0
+        return [i for i, share in shares.items() if share > SPECK and i != background], background
 
     def _all_shares(self) -> dict[int, float]:
         if self.category_mask is not None:
-            return _shares(self.category_mask.numpy_view())
+            numbers = self.category_mask.numpy_view()
+            counts = np.bincount(numbers.ravel())
+            return {i: float(counts[i] / numbers.size) for i in np.flatnonzero(counts).tolist()}
         if self.shares is None:
             raise ValueError("expected a category mask: set output_category_mask")
         return self.shares
@@ -102,9 +104,6 @@ class ImageSegmenterResult(Drawn):
             for i, share in ordered
             if i != UNLABELED
         ]
-
-    def _background(self, shares: Mapping[int, float]) -> int:
-        return UNLABELED if len(self.labels) == 1 or UNLABELED in shares else 0
 
 
 @dataclass
@@ -146,28 +145,26 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
                     "At least one of `output_confidence_masks` and `output_category_mask` must be "
                     "set."
                 )
-            self._prepare(options, self._network())
-
-    def _prepare(self, options: ImageSegmenterOptions, network: PictureNetwork) -> None:
-        network.sees_alpha = self.sees_alpha
-        shape = network.shapes[-1]
-        self._are_numbers = network.has_numbers(-1)
-        require_scores(shape, self._are_numbers)
-        classes = shape[3] if len(shape) == 4 else 1
-        self._is_single = classes == 1 and not self._are_numbers
-        network.require_normalization()
-        self.labels = list(network.metadata.outputs[-1].labels)
-        if options.labels is not None:
-            require_labels(options.labels if classes > 1 else (), classes)
-            self.labels = list(options.labels)
-        custom = network.metadata.custom.get("SEGMENTER_METADATA")
-        number = FlatTable.root(custom).scalar(0, "int8") if custom else 0
-        self._activation = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else "none"
-        self._classes: list[tuple[int, int, int, int]] = []
-        if options.output_texture is not None:
+            network = self._network()
+            network.sees_alpha = self.sees_alpha
+            shape = network.shapes[-1]
+            self._are_numbers = network.has_numbers(-1)
+            require_scores(shape, self._are_numbers)
+            classes = shape[3] if len(shape) == 4 else 1
+            self._is_single = classes == 1 and not self._are_numbers
+            network.require_normalization()
+            self.labels = list(network.metadata.outputs[-1].labels)
+            if options.labels is not None:
+                require_labels(options.labels if classes > 1 else (), classes)
+                self.labels = list(options.labels)
+            custom = network.metadata.custom.get("SEGMENTER_METADATA")
+            number = FlatTable.root(custom).scalar(0, "int8") if custom else 0
+            self._activation = ACTIVATIONS[number] if 0 <= number < len(ACTIVATIONS) else "none"
+            self._classes: list[tuple[int, int, int, int]] = []
             output = options.output_texture
-            self._place.run(lambda: self._write_to_texture(shape, output))
-        self._like, self._opencv = network.transform, network.transform.depth != 4
+            if output is not None:
+                self._place.run(lambda: self._write_to_texture(shape, output))
+            self._like, self._opencv = network.transform, network.transform.depth != 4
 
     def _write_to_texture(
         self, shape: Sequence[int], output: ImageOutput | Literal["classes"]
@@ -239,11 +236,6 @@ class ImageSegmenter(Segmenter, Segments[ImageSegmenterResult]):
     """
 
     _options_type = ImageSegmenterOptions
-
-
-def _shares(numbers: Array) -> dict[int, float]:
-    counts = np.bincount(numbers.ravel())
-    return {i: float(counts[i] / numbers.size) for i in np.flatnonzero(counts).tolist()}
 
 
 def class_colors(count: int, background: int) -> list[tuple[int, int, int, int]]:

@@ -12,7 +12,6 @@ from gles_apps.tasks.classes import Choice, calibrated, model_errors
 from gles_apps.tasks.components.containers import Category, DetectionResult, detection_result
 from gles_apps.tasks.components.containers import Detection as Detected
 from gles_apps.tasks.image import Image
-from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import VisionTaskOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.classes import require_labels
@@ -76,27 +75,25 @@ class ObjectDetector(Detects[DetectionResult]):
         self._identities = Identities()
         self._latest: int | None = None
         with on_error(self.close):
-            self._prepare(options, self._network())
-
-    def _prepare(self, options: ObjectDetectorOptions, network: PictureNetwork) -> None:
-        outputs = network.metadata.outputs
-        if options.labels is not None:
-            outputs = tuple(replace(each, labels=tuple(options.labels)) for each in outputs)
-        self._labels = next((each.labels for each in outputs if each.labels), ())
-        self._choice = Choice(options, self._labels)
-        shape = network.inputs[network.picture]["shape"].tolist()
-        with model_errors():
-            preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
-        limits = [each.threshold for each in outputs if each.threshold is not None]
-        self._threshold = options.score_threshold or (limits[0] if limits else 0.0)
-        like = preprocessing(preset)
-        if like is None:
-            self._threshold = self._threshold or options.usual_threshold
-            network.require_normalization()
-        if preset is None:
-            self._calibration = next((o.calibration for o in outputs if o.calibration), None)
-        self._like = network.transform if like is None else network.normalized(like)
-        self._preset = self._limited(preset)
+            network = self._network()
+            outputs = network.metadata.outputs
+            if options.labels is not None:
+                outputs = tuple(replace(each, labels=tuple(options.labels)) for each in outputs)
+            self._labels = next((each.labels for each in outputs if each.labels), ())
+            self._choice = Choice(options, self._labels)
+            shape = network.inputs[network.picture]["shape"].tolist()
+            with model_errors():
+                preset = find_detector(shape, network.shapes, outputs, kind=options.kind)
+            limits = [each.threshold for each in outputs if each.threshold is not None]
+            self._threshold = options.score_threshold or (limits[0] if limits else 0.0)
+            like = preprocessing(preset)
+            if like is None:
+                self._threshold = self._threshold or options.usual_threshold
+                network.require_normalization()
+            if preset is None:
+                self._calibration = next((o.calibration for o in outputs if o.calibration), None)
+            self._like = network.transform if like is None else network.normalized(like)
+            self._preset = self._limited(preset)
 
     def _limited(self, preset: Detector | YoloDetector | None) -> Detector | YoloDetector | None:
         """A preset with the threshold and the classes of the options."""
