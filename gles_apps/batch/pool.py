@@ -160,8 +160,7 @@ def picture_rows(predictor: Predictor | TaskPredictor, paths: Sequence[str]) -> 
             if predictor.masks is not None and mask is not None:
                 save_mask(mask, mask_of(predictor.masks, row["path"]))
         return rows
-    results = predictor.compute({name: np.concatenate(arrays)})
-    for output, column in results.items():
+    for output, column in predictor.compute({name: np.concatenate(arrays)}).items():
         for row, values in zip(readable, column, strict=True):
             row[column_name(output)] = values.reshape(-1)
     return rows

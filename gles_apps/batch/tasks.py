@@ -108,8 +108,7 @@ class TaskPredictor:
 
     def compute(self, feeds: Mapping[str, Array]) -> Batch:
         """The results for pictures from `prepare`."""
-        images = feeds["image"].tolist()
-        return {"results": _objects([self.look(image)[0] for image in images])}
+        return {"results": _objects([self.look(image)[0] for image in feeds["image"].tolist()])}
 
     def look(self, image: Image) -> tuple[list[dict[str, Any]], Array | None]:
         """The rows for a picture, and a segmenter's mask of class numbers, uint8

@@ -185,8 +185,7 @@ def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, C
 
 def _folder(masks: Path, paths: Sequence[str]) -> Path:
     """The folder of masks, which is created; raises ValueError if two pictures have one mask."""
-    files = Counter(mask_of(masks, path) for path in paths)
-    for file, count in files.items():
+    for file, count in Counter(mask_of(masks, path) for path in paths).items():
         if count > 1:
             raise ValueError(
                 f"expected pictures of different names for --masks, found two for {file}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.bundles import landmarker_kind
 from gles_apps.tasks.vision.opening import TaskSettings, open_task, task_of
 from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter
@@ -33,7 +31,6 @@ from gles_delegate.extension import (
     Array,
     Graph,
     ModelFile,
-    Tensor,
     channels_last,
     picture_mode,
     prepare_interpreter,
@@ -106,8 +103,12 @@ def run(
         if source is not None:
             pixels = tensor_files.read_picture(source)
             is_asked = settings != TaskSettings() or any(map(is_picture, outputs))
-            with _warning(is_asked or file is None):
+            try:
                 shown = _look(file, base, settings, pixels, outputs, output_dir)
+            except ValueError as error:
+                if is_asked or file is None:
+                    raise
+                logger.warning("results are not listed: %s", error)
         if shown is None:
             assert file is not None
             shown = _run(file, base, settings, inputs, outputs, output_dir)
@@ -136,13 +137,8 @@ def _picture(file: ModelFile | None, inputs: Sequence[str]) -> Path | None:
     graph = file.graph()
     files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
     shown = [path for path in files.values() if is_picture(str(path))]
-    seen = [index for index in graph.inputs if is_seen(graph.tensors[index])]
-    return shown[0] if len(graph.inputs) == len(shown) == len(seen) == 1 else None
-
-
-def is_seen(tensor: Tensor) -> bool:
-    """Whether an input may be a picture."""
-    return picture_mode(channels_last(tensor.shape)) is not None
+    modes = [picture_mode(channels_last(graph.tensors[i].shape)) for i in graph.inputs]
+    return shown[0] if len(shown) == len(modes) == 1 and modes[0] is not None else None
 
 
 def _look(
@@ -168,9 +164,15 @@ def _look(
     if task == "classify":
         settings = replace(settings, top=settings.top or 1)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
-    with _opened(base, settings) as opened:
-        result = opened.process(image)
-        found, device = opened.network.arrays, opened.report.device
+    index = base.gpu_options.device_index if base.gpu_options else None
+    context = None if index is None else EglContext(device_index=index)
+    try:
+        with open_task(replace(base, context=context), settings) as opened:
+            result = opened.process(image)
+            found, device = opened.network.arrays, opened.report.device
+    finally:
+        if context is not None:
+            context.release()
     shown: dict[str, Any] = {"task": task, "device": device, "results": result.rows(image.size)}
     for picture in pictures:
         tensor_files.save_picture(result.draw_on(pixels), Path(picture))
@@ -178,31 +180,6 @@ def _look(
     if file is not None:
         shown["outputs"] = _outputs(file.graph(), found, arrays, folder)
     return shown
-
-
-@contextmanager
-def _warning(is_raised: bool) -> Iterator[None]:
-    """Make the ValueError of a network that does not suit its task a warning, unless it is to be
-    raised.
-    """
-    try:
-        yield
-    except ValueError as error:
-        if is_raised:
-            raise
-        logger.warning("results are not listed: %s", error)
-
-
-@contextmanager
-def _opened(base: BaseOptions, settings: TaskSettings) -> Iterator[VisionTask[Any]]:
-    device = base.gpu_options.device_index if base.gpu_options else None
-    context = None if device is None else EglContext(device_index=device)
-    try:
-        with open_task(replace(base, context=context), settings) as task:
-            yield task
-    finally:
-        if context is not None:
-            context.release()
 
 
 def _run(

@@ -71,8 +71,7 @@ def watch(
 
     Keys in the window: Q quits, T shows the timings.
     """
-    sources = (picture, video, camera, gstreamer)
-    if sum(option is not None for option in sources) != 1:
+    if sum(option is not None for option in (picture, video, camera, gstreamer)) != 1:
         raise common.wrong_usage("expected one of --camera, --gstreamer, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:

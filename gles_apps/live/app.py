@@ -369,8 +369,7 @@ class Network:
             style: Other attributes of the layer.
         """
         height, width = picture.shape[:2] if isinstance(picture, np.ndarray) else picture.size[::-1]
-        matrix = transform.affine(frame.size, (height, width))
-        return Layer(picture, matrix=matrix, **style)
+        return Layer(picture, matrix=transform.affine(frame.size, (height, width)), **style)
 
     def close(self) -> None:
         self._network.close()

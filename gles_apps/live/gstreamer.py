@@ -83,8 +83,7 @@ class _Pipeline(Closing):
     def _raise_error(self, timeout: int = 0, others: int = 0) -> bool:
         """Raise the error that an element has posted; whether there is a message of `others`."""
         gst = self._gst
-        kinds = gst_names.ERROR | others
-        message = gst.gst_bus_timed_pop_filtered(self._bus, timeout, kinds)
+        message = gst.gst_bus_timed_pop_filtered(self._bus, timeout, gst_names.ERROR | others)
         if not message:
             return False
         error, details = POINTER(gst_names.GError)(), c_void_p()

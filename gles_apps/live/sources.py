@@ -369,8 +369,7 @@ def _pixels(frame: av.VideoFrame, size: Size) -> Array:
     shown = size if size[0] else (frame.height, frame.width)[:: -1 if is_turned else 1]
     height, width = shown[::-1] if is_turned else shown
     # FFmpeg's conversion from YUV to four channels leaves out the last columns of some widths.
-    rgb = frame.reformat(width, height, "rgb24")
-    pixels: Array = rgb.to_ndarray(format="rgba")
+    pixels: Array = frame.reformat(width, height, "rgb24").to_ndarray(format="rgba")
     if is_turned:
         pixels, right, down = pixels.swapaxes(0, 1), down, right
     flips = (slice(None, None, -1 if step < 0 else 1) for step in (down[1], right[0]))

@@ -155,13 +155,11 @@ class Image:
         """
         path = os.fspath(file_name)
         try:
-            pixels = np.asarray(converted_picture(load_picture(path), "RGB"))
-            image = cls(ImageFormat.SRGB, pixels)
+            image = cls(ImageFormat.SRGB, np.asarray(converted_picture(load_picture(path), "RGB")))
             image._row_alignment = 1
             return image
         except (OSError, ValueError) as error:
-            is_missing = isinstance(error, FileNotFoundError)
-            kind = FileNotFoundError if is_missing else RuntimeError
+            kind = FileNotFoundError if isinstance(error, FileNotFoundError) else RuntimeError
             raise kind(f"Image decoding failed: {sentence_of(error)}") from error
 
     @classmethod

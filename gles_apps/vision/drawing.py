@@ -154,8 +154,7 @@ class Drawing:
         height, width = (max(1, round(scale * side)) for side in self.size)
         areas = np.zeros((height, width, 4), np.uint8)
         for detection in reversed(masked):
-            covered = area(detection, (height, width))
-            areas[covered] = (*color_of(detection.class_index), 255)
+            areas[area(detection, (height, width))] = (*color_of(detection.class_index), 255)
         self.overlay(areas)
 
     def overlay(self, picture: Array) -> None:
@@ -217,8 +216,7 @@ class Drawing:
         pad, indent = self.font_size / 2, 2 * self.font_size
         _, rows = self._panel(names, indent)
         for y, name, color in zip(rows, names, colors, strict=True):
-            square = (pad, y, pad + self.font_size, y + self.font_size)
-            self.rectangle(square, (*color[:3], 255))
+            self.rectangle((pad, y, pad + self.font_size, y + self.font_size), (*color[:3], 255))
             self.text((indent, y), name)
 
     def bars(

@@ -44,8 +44,7 @@ class FaceModel:
         """
         try:
             metadata = Message(data)
-            mesh = metadata.message(1)
-            vertices = mesh.floats(3)
+            vertices = metadata.message(1).floats(3)
             points = vertices.reshape(-1, 5)[:, :3]  # x, y, z, u, v
             weights = np.zeros(len(points))
             for basis in metadata.messages(2):

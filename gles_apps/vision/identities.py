@@ -79,8 +79,7 @@ class Identities:
             known = found.get(i)
             if known is None:
                 count += 1
-                box = np.array(detection.box)
-                known = Known(count, detection.class_index, box, np.zeros(2))
+                known = Known(count, detection.class_index, np.array(detection.box), np.zeros(2))
             else:
                 known = known.seen(detection.box, seconds)
             numbers.append(known.number)

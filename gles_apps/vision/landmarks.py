@@ -307,8 +307,7 @@ def mask_in_picture(
         (1.0, 0.0)
     """
     height, width = np.shape(mask)
-    whole = np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)])
-    matrix = np.linalg.inv(whole)
+    matrix = np.linalg.inv(np.vstack([transform.affine(picture, (height, width)), (0, 0, 1)]))
     if opencv:
         matrix[:2, 2] += 0.5 - matrix[:2, :2] @ (0.5, 0.5)
     inverse = ImageTransform(matrix=_rows(matrix), channels="gray")

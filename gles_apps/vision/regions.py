@@ -40,8 +40,7 @@ class Region:
     def transform(self) -> ImageTransform:
         """A transform that shows the region upright; `dataclasses.replace` sets mean, std etc."""
         left, top = self.center[0] - self.width / 2, self.center[1] - self.height / 2
-        roi = (left, top, self.width, self.height)
-        return ImageTransform(roi=roi, rotation=self.rotation)
+        return ImageTransform(roi=(left, top, self.width, self.height), rotation=self.rotation)
 
     def grown(self, scale: float, shift: Point = (0.0, 0.0), *, square: bool = True) -> Region:
         """The region enlarged and shifted to what a network was trained on.

@@ -204,7 +204,13 @@ def _readings(
     if len(lists) != 1:
         return
     others = [shape for shape in shapes if shape != lists[0]]
-    masks = list(_prototypes(size, others)) if others else [(32, False)]
+    masks = [] if others else [(32, False)]  # coefficients, and whether they come first
+    grid = (1, *_mask_grid(size))
+    for shape in others if [len(shape) for shape in others] == [4] else ():
+        if shape[:3] == grid:
+            masks.append((shape[3], False))
+        if (shape[0], *shape[2:]) == grid:
+            masks.append((shape[1], True))
     for (kind, task), columns in product(YOLO_KINDS.items(), (False, True)):
         count, numbers = _box_shape(lists[0], kind, columns)
         if bool(others) != (task == "segment") or not _is_count(kind, count, size, is_named):
@@ -249,16 +255,6 @@ def _is_count(kind: str, count: int, size: Size, is_named: bool) -> bool:
     if kind.startswith("yolov8"):
         return count in cells
     return (count > 1 or (count == 1 and is_named)) and count not in cells | anchors
-
-
-def _prototypes(size: Size, shapes: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, bool]]:
-    """Coefficients and `YoloDetector.channels_first` that suit the shape of prototypes."""
-    grid = _mask_grid(size)
-    for shape in shapes if len(shapes) == 1 and len(shapes[0]) == 4 else ():
-        if shape[:3] == (1, *grid):
-            yield shape[3], False
-        if (shape[0], *shape[2:]) == (1, *grid):
-            yield shape[1], True
 
 
 def _mask_grid(size: Size) -> Size:
@@ -421,8 +417,7 @@ def _corners(boxes: Array) -> Array:
 def _suppressed(boxes: Array, upright: Array, chosen: _Boxes, detector: YoloDetector) -> list[int]:
     """Indices of the detections, best first."""
     if detector.is_suppressed:
-        order = np.argsort(-chosen.scores, kind="stable")
-        return [int(i) for i in order[: detector.most]]
+        return [int(i) for i in np.argsort(-chosen.scores, kind="stable")[: detector.most]]
     if detector.task == "obb":
         return _best_oriented(boxes, chosen.scores, chosen.classes, detector)
     groups = box_groups(upright, chosen.scores, chosen.classes, detector.overlap, CANDIDATES)

@@ -23,7 +23,6 @@ from gles_delegate import ModelError
 from gles_delegate.extension import Array, Size, on_error
 
 HANDS, GESTURES = "hand_landmarker.task/", "hand_gesture_recognizer.task/"
-EMBEDDER = f"{GESTURES}gesture_embedder.tflite"
 CANNED, CUSTOM = (f"{GESTURES}{kind}_gesture_classifier.tflite" for kind in ("canned", "custom"))
 NO_GESTURE = "None"
 """The class of a hand without a gesture, in both classifiers."""
@@ -116,7 +115,7 @@ class GestureRecognizer(HandFollower[GestureRecognizerResult], Recognizes[Gestur
     def __init__(self, options: GestureRecognizerOptions) -> None:
         super().__init__(options)
         with on_error(self.close):
-            self._embedder = self._network(EMBEDDER)
+            self._embedder = self._network(f"{GESTURES}gesture_embedder.tflite")
             _require_inputs(self._embedder, 63, 1, 63)
             length = int(np.prod(self._embedder.shapes[0]))
             canned = self._classifier(CANNED, options.canned_gestures_classifier_options)

@@ -98,10 +98,9 @@ class ImageSegmenterResult(Drawn):
         Raises:
             ValueError: As `draw`.
         """
-        ordered = sorted(self._all_shares().items(), key=lambda item: -item[1])
         return [
             {"class": i, "label": class_name(self.labels, i), "share": share}
-            for i, share in ordered
+            for i, share in sorted(self._all_shares().items(), key=lambda item: -item[1])
             if i != UNLABELED
         ]
 
@@ -194,8 +193,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             planes = np.moveaxis(resized(active, image.size), 2, 0)
             confidence = [ResultImage(ImageFormat.VEC32F1, plane) for plane in planes]
         if self.options.output_category_mask:
-            classes = self._categories(scores[0], image.size)
-            category = ResultImage(ImageFormat.GRAY8, classes)
+            category = ResultImage(ImageFormat.GRAY8, self._categories(scores[0], image.size))
         shares = self._shares_of_texture() if self._classes else None
         return ImageSegmenterResult(confidence, category, self._texture, shares, self.labels)
 

@@ -90,8 +90,7 @@ class PoseLandmarkerResult(Drawn):
     def draw(self, drawing: Drawing) -> None:
         """Draw skeletons of the visible points."""
         for i, body in enumerate(self.pose_landmarks):
-            at = positions(body, drawing.size)
-            drawing.skeleton(at, POSE_EDGES, color_of(1 + i % 19))
+            drawing.skeleton(positions(body, drawing.size), POSE_EDGES, color_of(1 + i % 19))
 
     def rows(self, size: Size) -> list[Row]:
         """A row for each body, in pixels of a picture of this height and width."""
