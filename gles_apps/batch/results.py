@@ -194,9 +194,7 @@ class Results:
         self.rows |= {row["path"]: (row["picture"], row["error"]) for row in rows}
 
     def _line(self, row: Row) -> tuple[str, str, str | None, bytes, str]:
-        """A row of the database; the results are arrays in numpy's format, one after another, or
-        JSON.
-        """
+        """A row of the database; the results are JSON, or arrays in numpy's format in a row."""
         about = row["path"], row["picture"], row["error"]
         data = io.BytesIO()
         if self._columns is None:

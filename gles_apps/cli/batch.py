@@ -107,7 +107,13 @@ def batch(
     task = None if as_outputs else task_of(base, settings)
     arguments, columns = _plan(base, settings, task, masks)
     if masks is not None:
-        arguments["masks"] = _folder(masks, paths)
+        for file, count in Counter(mask_of(masks, path) for path in paths).items():
+            if count > 1:
+                raise ValueError(
+                    f"expected pictures of different names for --masks, found two for {file}"
+                )
+        masks.mkdir(parents=True, exist_ok=True)
+        arguments["masks"] = masks.absolute()
     results = open_results(output, _name(assets_of(base), arguments), columns)
     try:
         missing = _missing(results, paths)
@@ -183,17 +189,6 @@ def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, C
     return columns_of(by_name([describe_tensor(tensor, tensor.shape) for tensor in tensors]))
 
 
-def _folder(masks: Path, paths: Sequence[str]) -> Path:
-    """The folder of masks, which is created; raises ValueError if two pictures have one mask."""
-    for file, count in Counter(mask_of(masks, path) for path in paths).items():
-        if count > 1:
-            raise ValueError(
-                f"expected pictures of different names for --masks, found two for {file}"
-            )
-    masks.mkdir(parents=True, exist_ok=True)
-    return masks.absolute()
-
-
 def _name(assets: Assets, arguments: Mapping[str, Any]) -> str:
     """Identifies what results depend on beside the pictures: the model and the options."""
     options: dict[str, Any] = {"outputs": "settings" not in arguments} | dict(arguments)
@@ -221,9 +216,7 @@ def _matching(pattern: str) -> Iterator[str]:
 
 
 def _missing(results: Results, paths: Sequence[str]) -> list[str]:
-    """The paths to compute: those of new pictures, those that have changed since their row was
-    written, and those whose row is an error; those with odd names get their rows.
-    """
+    """The paths to compute: of new and changed pictures, and of errors; odd names get a row."""
 
     def is_old(path: str, picture: str, error: str | None) -> bool:
         try:

@@ -124,12 +124,7 @@ def is_picture(file: str) -> bool:
 
 
 def _picture(file: ModelFile | None, inputs: Sequence[str]) -> Path | None:
-    """The picture for the only input; None: there are arrays or more inputs.
-
-    Args:
-        file: The model; None: a bundle.
-        inputs: The files of the inputs.
-    """
+    """The picture for the only input of a file, or of a bundle; None: there are other inputs."""
     if file is None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
             raise common.wrong_usage("expected one --input, a picture, for a bundle")
@@ -216,9 +211,7 @@ def _run(
 def _classifier(
     graph: Graph, settings: TaskSettings, shapes: Sequence[tuple[int, ...]]
 ) -> Classifier | None:
-    """The reader of scores [1, classes] of these shapes, if their names are known or the top ones
-    are asked for.
-    """
+    """The reader of scores [1, classes], if their names are known or the top ones are asked for."""
     metadata = read_metadata(graph).outputs
     are_scores = all(shape and math.prod(shape) == shape[-1] for shape in shapes)
     if not (settings.top or settings.labels):

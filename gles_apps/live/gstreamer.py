@@ -356,10 +356,7 @@ class GStreamer(_Pipeline):
             loan.ready.close()
 
     def _in_gl_thread(self, function: Callable[[], T]) -> T:
-        """Call a function in the thread of GStreamer's context, where that is current.
-
-        Raises ValueError if the source is closed.
-        """
+        """Call a function where GStreamer's context is current; raises ValueError after `close`."""
         self._require_open()
         results: list[T] = []
         errors: list[BaseException] = []

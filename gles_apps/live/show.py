@@ -155,11 +155,7 @@ def _open_window(title: str) -> GlfwWindow:
 
 
 class _Networks:
-    """The thread in which an app's networks run, in a context that shares with the current one.
-
-    Attributes:
-        app: The app, closed at the end of the ``with`` block.
-    """
+    """The thread of an app's networks, with a context that shares with the current one."""
 
     def __init__(self, size: Size, painter: Painter, options: ShowOptions) -> None:
         self._size = size
@@ -230,11 +226,7 @@ class _KeptTextures:
 
 
 class _Loop:
-    """Reads, draws, shows and writes frames, while `networks` see others.
-
-    Attributes:
-        bar: The progress of compilations and, without a window, of frames.
-    """
+    """Reads, draws, shows and writes frames, while `networks` see others."""
 
     recording: Recording | None = None
 
@@ -259,6 +251,7 @@ class _Loop:
         self._app.progress = self._note_progress
         console = Console(stderr=True)
         is_quiet = options.quiet or not console.is_terminal
+        # For compilations and, without a window, for frames.
         self.bar = Progress(console=console, transient=True, disable=is_quiet)
         self._bars: dict[str, TaskID] = {}
 
@@ -379,20 +372,16 @@ class _Loop:
         if self.recording is not None:
             with timings.measure("write"):
                 self.recording.write(canvas.pixels())
-        continues = self._present()
+        pressed: set[str] = set()
+        if self._window is not None:
+            self._painter.present(self._window.size)
+            title = f"{self._options.title}: {self._rate:.0f} frames per second"
+            pressed = self._window.present(title)
+            if "T" in pressed:
+                self._overlay = not self._overlay
+            timings.is_exact = self._overlay
         self._shown = time.perf_counter()
         timings.add("frame", 1000 * (self._shown - start))
-        return continues
-
-    def _present(self) -> bool:
-        """Show the frame; whether to continue."""
-        if self._window is None:
-            return True
-        self._painter.present(self._window.size)
-        pressed = self._window.present(f"{self._options.title}: {self._rate:.0f} frames per second")
-        if "T" in pressed:
-            self._overlay = not self._overlay
-        self._app.timings.is_exact = self._overlay
         return "Q" not in pressed
 
     @property

@@ -356,9 +356,7 @@ def _open(file: str, **arguments: Any) -> tuple[Any, Any]:
 
 
 def _pixels(frame: av.VideoFrame, size: Size) -> Array:
-    """A frame in RGBA, turned and flipped as players show it, resized to the first frame's size;
-    (0, 0): this is the first.
-    """
+    """A frame in RGBA, turned as players show it, in the first one's size; (0, 0): it is first."""
     # Where a step to the right and one down in the stored frame lead: (right, down) of each.
     right, down = np.eye(2)
     every: Any = frame.side_data

@@ -403,11 +403,7 @@ def _unit(positions: Array, detector: YoloDetector) -> tuple[int, int]:
 
 
 def _corners(boxes: Array) -> Array:
-    """Corners [n, 4, 2] of oriented boxes [n, 5], clockwise from the top left one.
-
-    Args:
-        boxes: x and y of the center, width, height, and rotation in radians clockwise.
-    """
+    """Corners [n, 4, 2] of boxes as in `oriented_overlaps`, clockwise from the top left one."""
     x, y, width, height, angle = boxes.T[..., np.newaxis]
     along, across = width / 2 * [-1, 1, 1, -1], height / 2 * [-1, -1, 1, 1]
     cos, sin = np.cos(angle), np.sin(angle)

@@ -159,10 +159,7 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         return ClassificationResult(self._classifier.heads(outputs), timestamp_ms)
 
     def _samples_of(self, audio: AudioData) -> Array:
-        """Samples [n, channels] at the network's rate.
-
-        Channels are averaged for a network of one (AudioToTensorCalculator).
-        """
+        """Samples [n, channels] at the network's rate."""
         if not isinstance(audio, AudioData):
             raise TypeError(f"expected AudioData, found {type(audio).__name__}")
         samples = audio.buffer.reshape(audio.buffer_length, -1)
@@ -170,7 +167,7 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         if not rate:
             raise ValueError("Must provide the audio sample rate in audio data.")
         if self._channels == 1:
-            samples = samples.mean(1, keepdims=True)
+            samples = samples.mean(1, keepdims=True)  # as in AudioToTensorCalculator
         elif samples.shape[1] != self._channels:
             raise ValueError(
                 f"Audio input has {samples.shape[1]} channel(s) but the model requires "

@@ -184,9 +184,7 @@ class Follower(VisionTask[R]):
         return reader(image, region, transform), transform
 
     def _seconds(self, time_ms: int | None) -> float:
-        """Time since the previous frame. After the time 0, MediaPipe's one-euro filter assumes 30
-        frames per second (one_euro_filter.cc).
-        """
+        """Time since the last frame; after time 0, one_euro_filter.cc assumes 30 per second."""
         if not self._latest or time_ms is None:
             return 1 / 30
         return (time_ms - self._latest) / 1000

@@ -28,7 +28,6 @@ from gles_apps.vision.landmarks import HAND, POSE, Landmarks, RegionRule
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import FACE_EDGES, HAND_EDGES, POSE_EDGES
 from gles_apps.vision.tracking import Tracker, is_usable
-from gles_delegate import ImageTransform
 from gles_delegate.extension import Array, Size, on_error
 
 REFINEMENT = "hand_roi_refinement.tflite"
@@ -174,7 +173,10 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
             face = self._face_of(image, body)
             left = self._hand_of(image, body, "left", holistic.LEFT_PALM)
             right = self._hand_of(image, body, "right", holistic.RIGHT_PALM)
-            mask = self._mask_of(image, body, transform)
+            if self.options.output_pose_segmentation_masks:
+                mask = body_mask(body, transform, image)
+            if mask is not None and self._previous_mask is not None:
+                mask = holistic.steadied_mask(mask, self._previous_mask)
         if self.is_stream:
             self._previous = {"face": face, "left": left, "right": right}
             self._previous_mask = mask
@@ -221,14 +223,6 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
             image, side, self._hand, found, HAND.tracked, holistic.HAND_LIMITS, confidence
         )
         return hand and replace(hand, world=holistic.at_wrist(hand, body, palm))
-
-    def _mask_of(self, image: Image, body: Landmarks, transform: ImageTransform) -> Array | None:
-        if not self.options.output_pose_segmentation_masks:
-            return None
-        mask = body_mask(body, transform, image)
-        if mask is None or self._previous_mask is None:
-            return mask
-        return holistic.steadied_mask(mask, self._previous_mask)
 
     def _part(
         self,

@@ -125,16 +125,13 @@ class ObjectDetector(Detects[DetectionResult]):
         mapped = [each.to_picture(transform, image.size, network.size) for each in chosen]
         result = merged(detection_result(mapped[: self._choice.most], image.size, self._category))
         if self.options.track and time_ms is not None:
-            self._number(result.detections, time_ms)
+            seconds = 0.0 if self._latest is None else (time_ms - self._latest) / 1000
+            objects = [each.found for each in result.detections if each.found is not None]
+            numbers, self._identities = self._identities.with_detections(objects, seconds)
+            self._latest = time_ms
+            for each, number in zip(result.detections, numbers, strict=True):
+                each.track_id = number
         return result
-
-    def _number(self, objects: Sequence[Detected], time_ms: int) -> None:
-        seconds = 0.0 if self._latest is None else (time_ms - self._latest) / 1000
-        found = [each.found for each in objects if each.found is not None]
-        numbers, self._identities = self._identities.with_detections(found, seconds)
-        self._latest = time_ms
-        for each, number in zip(objects, numbers, strict=True):
-            each.track_id = number
 
     def _category(self, detection: Detection) -> Category:
         """Named classes have no index, as in MediaPipe's DetectionLabelIdToTextCalculator."""

@@ -104,11 +104,7 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
 
 
 def _posenet_maps(network: PictureNetwork) -> Sequence[int]:
-    """The positions of PoseNet's outputs; none for MoveNet.
-
-    Raises:
-        ModelError: The network is neither.
-    """
+    """The positions of PoseNet's outputs; none for MoveNet. Raises ModelError for others."""
     if len(network.outputs) not in (1, 4):
         raise ModelError(
             f"expected PoseNet or MoveNet, found outputs {network.shapes}; a network of "
