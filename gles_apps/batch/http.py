@@ -127,7 +127,7 @@ class Handler:
         inputs, outputs = self._predictor.inputs, self._predictor.outputs
         rows = {name: list(self._predictor.row_shape(name)) for name in inputs}
         whole = any(len(rows[name]) == len(d["shape"]) for name, d in inputs.items())
-        results = {name: d["shape"].tolist()[not whole :] for name, d in outputs.items()}
+        results = {n: d["shape"].tolist()[0 if whole else 1 :] for n, d in outputs.items()}
         return {
             kind: {
                 name: {"dtype": np.dtype(details[name]["dtype"]).name, "shape": shape}

@@ -93,7 +93,7 @@ class Findings:
         self.seen += 1
         for kind, count in counts.items():
             self.most[kind] = max(self.most.get(kind, 0), count)
-            self.frames[kind] = self.frames.get(kind, 0) + (count > 0)
+            self.frames[kind] = self.frames.get(kind, 0) + (1 if count > 0 else 0)
 
     def __str__(self) -> str:
         lines = []

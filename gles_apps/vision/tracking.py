@@ -169,8 +169,10 @@ class Tracker:
                 objects.append(replace(same[0], region=track.region) if same else track)
         numbers, numbered = self.numbers, []
         for track in objects[: self.most]:
-            numbered.append(replace(track, number=numbers) if track.number < 0 else track)
-            numbers += track.number < 0
+            if track.number < 0:
+                track = replace(track, number=numbers)
+                numbers += 1
+            numbered.append(track)
         return replace(self, objects=tuple(numbered), numbers=numbers)
 
     def with_landmarks(self, results: Sequence[Landmarks], seconds: float) -> Tracker:

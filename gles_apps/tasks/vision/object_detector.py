@@ -102,7 +102,7 @@ class ObjectDetector(Detects[DetectionResult]):
         if isinstance(preset, Detector):
             count = len(preset._anchors)
             most = sum(math.prod(shape) // count for shape in self.network.shapes)
-            most -= 4 + 2 * preset.key_points + preset.background
+            most -= 4 + 2 * preset.key_points + (1 if preset.background else 0)
             require_labels(self.options.labels or (), most)
             preset = replace(preset, classes=tuple(i for i in range(most) if i in self._choice))
         return preset
