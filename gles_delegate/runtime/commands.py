@@ -41,7 +41,7 @@ _EXIT_BARRIER = _READ_BARRIER | gl_names.BUFFER_UPDATE_BARRIER
 _ENTRY_BARRIER = _EXIT_BARRIER | gl_names.TEXTURE_FETCH_BARRIER
 
 
-@dataclass
+@dataclass(eq=False)
 class CommandList:
     """The prepared calls of a run, which change state that `_textures` restores."""
 

@@ -68,7 +68,7 @@ class Constants:
         key = self._keys[packed]
         self._users[packed] -= 1
         if not self._users[packed]:
-            del self._keys[packed]
+            del self._keys[packed], self._users[packed]
         self._pool.give_back(key)
 
     def _made(self, const: Const, graph: Graph, store: Store | None) -> _PooledConstant:

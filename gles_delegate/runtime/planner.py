@@ -15,7 +15,7 @@ from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.shaders.dispatch import Shape
 
 
-@dataclass
+@dataclass(eq=False)
 class Planner:
     """Plans the nodes of a segment for any shapes; later plans share programs of earlier ones.
 
