@@ -221,7 +221,7 @@ def divide(egl: gd.EglContext) -> None:
 
 def lose_by_egl(delegate: gd.GpuDelegate, patch: pytest.MonkeyPatch) -> None:
     """EGL refuses the context from now on, and no other."""
-    make_current, lost = libegl().eglMakeCurrent, delegate.gpu._egl
+    make_current, lost = libegl().eglMakeCurrent, delegate.gpu.egl
 
     def call(display: int, draw: int, read: int, context: int) -> Any:
         if context and lost and lost._native and context == lost.handle:
