@@ -158,10 +158,9 @@ def benchmark(
             replace(column[0], seconds=median(time.seconds for time in column))
             for column in zip(*profiled, strict=True)
         )
-        report = str(delegate.report).splitlines()[-1]
         return Benchmark(
             delegate.gpu.driver.renderer,
-            report,
+            str(delegate.report).splitlines()[-1],
             init,
             first,
             Times(tuple(times.pop(""))),

@@ -121,10 +121,8 @@ def _summary(name: str, result: timing.Benchmark) -> str:
     parts = [f"{name} takes {_milliseconds(result.runs.median)} on {device}"]
     for peer, times in result.peers.items():
         ratio = result.ratio(peer)
-        than = (
-            f"{ratio:.1f} times as long as" if ratio >= 1 else f"{1 / ratio:.1f} times as fast as"
-        )
-        parts.append(f"{than} {_NAMES[peer]} ({_milliseconds(times.median)})")
+        than = f"{ratio:.1f} times as long" if ratio >= 1 else f"{1 / ratio:.1f} times as fast"
+        parts.append(f"{than} as {_NAMES[peer]} ({_milliseconds(times.median)})")
     return ", ".join(parts)
 
 

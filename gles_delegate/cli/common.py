@@ -208,17 +208,13 @@ def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print rows with the same keys as a table with a header, without columns that are empty."""
     filled = [key for key in (rows[0] if rows else ()) if any(row[key] != "" for row in rows)]
     table = Table(*filled, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(_cell(row[key]) for key in filled))
-    _print_trimmed(table)
+    _print_trimmed(table, ([row[key] for key in filled] for row in rows))
 
 
 def print_pairs(rows: Iterable[tuple[str, str | Text]]) -> None:
     """Print names and values in two columns."""
     table = Table("", "", show_header=False, box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*map(_cell, row))
-    _print_trimmed(table)
+    _print_trimmed(table, rows)
 
 
 def _cell(value: Any) -> Text:
@@ -228,8 +224,10 @@ def _cell(value: Any) -> Text:
     return Text(printable(text.replace("\n", " ")))
 
 
-def _print_trimmed(table: Table) -> None:
-    """Print a table without blanks at the ends of lines."""
+def _print_trimmed(table: Table, rows: Iterable[Iterable[Any]]) -> None:
+    """Print rows of cells as this table, without blanks at the ends of lines."""
+    for row in rows:
+        table.add_row(*map(_cell, row))
     console = make_console()
     with console.capture() as captured:
         console.print(table)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +137,7 @@ def _row(difference: comparison.Difference) -> dict[str, Any]:
 
 
 def _rows(differences: Sequence[comparison.Difference]) -> list[dict[str, Any]]:
-    return [
-        {**dataclasses.asdict(d), "allowed": float(d.most), "passed": d.passed} for d in differences
-    ]
+    return [{**asdict(d), "allowed": float(d.most), "passed": d.passed} for d in differences]
 
 
 def _verdict(differences: Sequence[comparison.Difference]) -> str:

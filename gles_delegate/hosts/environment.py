@@ -205,10 +205,8 @@ class _Compiled:
 
     def __init__(self, models: _Models, address: int) -> None:
         self._models = models
-        self._context = EglContext(share=models.share) if models.share else None
-        self._delegate = GpuDelegate(
-            models.options, context=self._context, progress=models.progress
-        )
+        self._context = context = EglContext(share=models.share) if models.share else None
+        self._delegate = GpuDelegate(models.options, context=context, progress=models.progress)
         self._native = LateDelegate(address, self._bind)
         models.delegates.append(self._delegate)
         models.natives.append(self._native)
