@@ -227,6 +227,7 @@ def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> Tenso
     content = table.table(3)
     kind = _name(CONTENTS, content.scalar(0, "uint8")) if content else ""
     properties = content.table(1) if content else None
+    lists = [file for file in table.tables(6) if file.scalar(2, "int8") in LABELS]
     if properties is not None and kind == "image":
         fields["colors"] = _name(COLORS, properties.scalar(0, "int8"))
     if properties is not None and kind == "audio":
@@ -236,16 +237,11 @@ def _tensor(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> Tenso
         name=table.string(0),
         description=table.string(1),
         content=kind,
-        labels=_labels(table, files),
+        # In the default language, or else in the first one listed.
+        labels=_lines(sorted(lists, key=lambda file: bool(file.string(3))), files),
         dimensions=table.strings(2),
         **fields,
     )
-
-
-def _labels(table: FlatTable, files: Mapping[str, Callable[[], bytes]]) -> tuple[str, ...]:
-    """The labels in the default language, or else in the first one listed."""
-    lists = [file for file in table.tables(6) if file.scalar(2, "int8") in LABELS]
-    return _lines(sorted(lists, key=lambda file: bool(file.string(3))), files)
 
 
 def _calibration(

@@ -23,11 +23,15 @@ from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step, 
 
 
 @dataclass(frozen=True)
-class Conv2DOptions(Options):
+class TransposeConvOptions(Options):
     padding: Int8 = 0
     stride_w: Int32 = 0
     stride_h: Int32 = 0
     fused_activation: Int8 = 0
+
+
+@dataclass(frozen=True)
+class Conv2DOptions(TransposeConvOptions):
     dilation_w: Int32 = 1
     dilation_h: Int32 = 1
 
@@ -145,14 +149,6 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         flops=2 * output.elements * depth,
     )  # fmt: skip
     return [*steps, dispatch if profile.short_loops else dispatch.sized(length)]
-
-
-@dataclass(frozen=True)
-class TransposeConvOptions(Options):
-    padding: Int8 = 0
-    stride_w: Int32 = 0
-    stride_h: Int32 = 0
-    fused_activation: Int8 = 0
 
 
 @op(

@@ -38,19 +38,26 @@ BACKWARD = LstmInputs(
 
 
 @dataclass(frozen=True)
-class LstmOptions(Options):
+class CellOptions(Options):
+    """The first options of all LSTMs."""
+
     fused_activation: Int8 = 0
     cell_clip: Float32 = 0.0
     proj_clip: Float32 = 0.0
+
+    @property
+    def clips(self) -> tuple[float, float]:
+        return self.cell_clip, self.proj_clip
+
+
+@dataclass(frozen=True)
+class LstmOptions(CellOptions):
     kernel_type: Int8 = 0
     asymmetric_quantize_inputs: Bool = False
 
 
 @dataclass(frozen=True)
-class SequenceLstmOptions(Options):
-    fused_activation: Int8 = 0
-    cell_clip: Float32 = 0.0
-    proj_clip: Float32 = 0.0
+class SequenceLstmOptions(CellOptions):
     time_major: Bool = False
 
 
@@ -59,16 +66,12 @@ class SequenceLstmOptions(Options):
 )  # fmt: skip
 def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
     course = Course.of(node.input(0), options.time_major)
-    clips = (options.cell_clip, options.proj_clip)
-    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
+    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, options.clips)
     return [*steps, history.output()]
 
 
 @dataclass(frozen=True)
-class BidirectionalLstmOptions(Options):
-    fused_activation: Int8 = 0
-    cell_clip: Float32 = 0.0
-    proj_clip: Float32 = 0.0
+class BidirectionalLstmOptions(CellOptions):
     merge_outputs: Bool = False
     time_major: Bool = True
 
@@ -79,7 +82,7 @@ def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOption
     x = node.input(0)
     if node.dtype(0) != "float32":
         raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32")
-    clips = (options.cell_clip, options.proj_clip)
+    activation, clips = options.fused_activation, options.clips
     steps: list[Step] = []
     histories: list[History] = []
     for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
@@ -87,7 +90,7 @@ def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOption
         if node.has_input(inputs.aux) and not node.has_input(inputs.aux_weights[1]):
             inputs = replace(inputs, x=0 if forward else inputs.aux, aux=ABSENT)
         name = "forward" if forward else "backward"
-        layer, history = lstm_layer(node, inputs, course, options.fused_activation, clips, name)
+        layer, history = lstm_layer(node, inputs, course, activation, clips, name)
         steps += layer
         histories.append(history)
     return [*steps, *bidirectional(histories, options.merge_outputs)]
@@ -101,8 +104,7 @@ def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
     course = Course(1, x.pixels)
-    clips = (options.cell_clip, options.proj_clip)
-    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, clips)
+    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, options.clips)
     return [*steps, history.output((x.pixels, history.channels))]
 
 

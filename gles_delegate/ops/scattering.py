@@ -202,9 +202,7 @@ def _scattered(
 ) -> list[Step]:
     """Combine the elements of `x` that have the same index in the first `depth` axes of `shape`.
 
-    Args:
-        positions: The inputs that are the indices and `x`. Negative indices of segments are
-            dropped.
+    `positions` are the inputs with the indices and `x`. Negative indices of segments are dropped.
     """
     i, values = positions
     indices, dtype = node.input(i, "int"), node.dtype(values)

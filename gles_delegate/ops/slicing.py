@@ -201,10 +201,7 @@ def _dims(options: StridedSliceOptions, entries: Sequence[Entry], source: Shape)
 def _range(
     options: StridedSliceOptions, entry: int, limits: Entry, size: int
 ) -> tuple[int | None, int, int]:
-    """Start, step and count of the elements that an entry selects along an axis.
-
-    The start is None if a run decides it.
-    """
+    """Start (None: a run decides it), step and count of the elements that an entry selects."""
     begin, end, step = limits
     has_start = begin is not None or bool(options.begin_mask >> entry & 1)
     dropped = bool(options.shrink_axis_mask >> entry & 1)

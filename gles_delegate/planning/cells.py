@@ -362,7 +362,15 @@ class CellReader:
         products: dict[int, Block] = {}
         is_computed = tensor >= 0 and not self._body.graph.tensors[tensor].is_constant
         if node:
-            products = self._products(node, first, rows)
+            weights = self._read(node.inputs[1])
+            if len(weights.shape) != 2 or weights.shape[0] != rows:
+                raise Unsupported(NO_PRODUCTS)
+            sources = self._columns(node.inputs[0], weights.shape[1])
+            if len({source for source, _, _ in sources}) < len(sources):
+                raise Unsupported(NO_PRODUCTS)
+            products = {
+                source: Block(weights.index, first, *columns) for source, *columns in sources
+            }
         elif is_computed and self._matrix(tensor) == (self._batch, rows):
             products, biases = {tensor: Block(GIVEN, first, 0, rows)}, []
         if products.keys() & result.products.keys():
@@ -374,16 +382,6 @@ class CellReader:
             if values.dtype != "float32" or not (is_row or values.shape in ((), (1,))):
                 raise Unsupported(f"biases of shape {list(values.shape)} for {rows} channels")
             result.biases.append((values.index, first if is_row else -1))
-
-    def _products(self, node: Node, first: int, rows: int) -> dict[int, Block]:
-        """The weights of each tensor that a FULLY_CONNECTED multiplies."""
-        weights = self._read(node.inputs[1])
-        if len(weights.shape) != 2 or weights.shape[0] != rows:
-            raise Unsupported(NO_PRODUCTS)
-        sources = self._columns(node.inputs[0], weights.shape[1])
-        if len({source for source, _, _ in sources}) < len(sources):
-            raise Unsupported(NO_PRODUCTS)
-        return {source: Block(weights.index, first, *columns) for source, *columns in sources}
 
     def _is_row(self, biases: Tensor, rows: int) -> bool:
         """Whether it has one row, or equal ones for all of a batch."""

@@ -36,7 +36,8 @@ def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
     wider = {o: d for o, d in makers.items() if isinstance(d, Copy) and d.is_wider}
     copied = {operand: copy.reads[0] for operand, copy in wider.items()}
     for reads in dict.fromkeys((tuple(copied.get(o, o) for o in dispatch.reads), dispatch.reads)):
-        pools = _pools(listing, dispatch, reads)
+        before_once = {o: listing.maker(o, dispatch) for o in reads if listing.reads(o) == 1}
+        pools = {o: d for o, d in before_once.items() if isinstance(d, Pooling) and d.halves}
         sources = {o: pools[o].reads[0] if o in pools else o for o in reads}
         made_by = {o: listing.maker(s, dispatch) for o, s in sources.items()}
         places = {o: listing.place(maker) if maker else -1 for o, maker in made_by.items()}
@@ -58,14 +59,6 @@ def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
 
 fuse_elementwise = Rule(Is(Elementwise), _as_epilogues)
 """Fuse element-wise dispatches into the epilogue of the dispatch that produces their input."""
-
-
-def _pools(
-    listing: Listing, dispatch: Dispatch, reads: Sequence[Operand]
-) -> dict[Operand, Pooling]:
-    """The pools of 2 x 2 pixels whose results a dispatch reads, and no others."""
-    makers = {read: listing.maker(read, dispatch) for read in reads if listing.reads(read) == 1}
-    return {o: d for o, d in makers.items() if isinstance(d, Pooling) and d.halves}
 
 
 def _is_read_in_place(listing: Listing, copy: Dispatch) -> bool:

@@ -154,7 +154,14 @@ class _Lowerer:
             self._counter.note(node)
             self._note_added_tensors()
             try:
-                _require_dense(node, self._tensors)
+                # LiteRT takes the bytes of a sparse constant for all elements.
+                for i, tensor in (
+                    (i, self._tensors[t]) for i, t in enumerate(node.inputs) if t >= 0
+                ):
+                    if tensor.sparsity and tensor.is_constant and i not in op_of(node.op).expands:
+                        raise ops.Unsupported(
+                            f"input {i} is sparse; expected DENSIFY in front of it"
+                        )
                 if self._fold(node) or not (self._is_wanted(node) or node.op in INLINED):
                     continue
                 if late := self._unsized.intersection(node.inputs):
@@ -293,10 +300,7 @@ class _Lowerer:
             self._sized.difference_update(node.outputs)
 
     def _is_sized_by_data(self, node: Node, error: ops.Unsupported) -> bool:
-        """Whether the sizes of an unsupported node's outputs are not those in the file.
-
-        They depend on data, or on sizes of its inputs that are not those in the file.
-        """
+        """Whether data, or sizes that are not those in the file, decide those of its outputs."""
         return (
             isinstance(error, ops.RunTimeParameter)
             or not self._examples.isdisjoint(node.inputs)
@@ -423,13 +427,6 @@ def _example(lowered: Lowered, index: int) -> Array:
     stored = lowered.graph.tensors[node.outputs[0]].shape
     example = make(lowered.shapes[node.inputs[0]], ones.size, stored)
     return np.array(example, ones.dtype) if len(example) == ones.size else ones
-
-
-def _require_dense(node: Node, tensors: Sequence[Tensor]) -> None:
-    """Raise `Unsupported` for a sparse constant where LiteRT takes its bytes for all elements."""
-    for i, tensor in ((i, tensors[t]) for i, t in enumerate(node.inputs) if t >= 0):
-        if tensor.sparsity and tensor.is_constant and i not in op_of(node.op).expands:
-            raise ops.Unsupported(f"input {i} is sparse; expected DENSIFY in front of it")
 
 
 def _sizing(node: Node) -> dict[int, int]:

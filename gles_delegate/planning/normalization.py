@@ -17,7 +17,7 @@ from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
 from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.fusion import fuse_elementwise, number_of
-from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule
+from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
 from gles_delegate.shaders.dispatch import Call, Const, Define, Dispatch, Operand, Value
 
 
@@ -272,26 +272,16 @@ def _normalization(values: Polynomial, output: Value) -> Normalization | None:
     rest = [item for item in values.items() if scale not in item[0]]
     offsets = [f[0] for f, n in rest if len(f) == n == 1 and isinstance(f[0], Const)]
     is_sum = len(offsets) == len(rest) <= 1
-    if not is_sum or (x.pixels, x.channels) != (output.pixels, output.channels):
+    with_x = [factors for factors in scaled if x in factors]
+    if not is_sum or len(with_x) != 1 or not has_texels_of(x, output):
         return None
-    scaling = _scaling(scaled, scale.squares)
-    return Normalization(scale, *scaling, *offsets) if scaling else None
-
-
-def _scaling(scaled: Polynomial, squares: Squares) -> tuple[float, Const | None] | None:
-    """The factor and the gain of the tensor of `squares`; None if `scaled` is anything else."""
-    with_x = [factors for factors in scaled if squares.x in factors]
-    if len(with_x) != 1:
-        return None
-    gains = [f for f in with_x[0] if f != squares.x]
     factor = scaled[with_x[0]]
-    plain = _less_mean(squares.x, squares.centered, factor)
-    expected = plain * Polynomial({tuple(gains): 1.0})
-    if scaled != expected or len(gains) > 1:
+    gains = [f for f in with_x[0] if f != x]
+    constants = [f for f in gains if isinstance(f, Const)]
+    plain = _less_mean(x, scale.squares.centered, factor)
+    if scaled != plain * Polynomial({tuple(gains): 1.0}) or not len(constants) == len(gains) <= 1:
         return None
-    if not gains:
-        return factor, None
-    return (factor, gains[0]) if isinstance(gains[0], Const) else None
+    return Normalization(scale, factor, constants[0] if constants else None, *offsets)
 
 
 def _dispatch(

@@ -73,11 +73,7 @@ def choose_partitions(
 def _choose_segments(
     lowered: Lowered, on_cpu: Set[str], most: int | None, first: int, last: int | None
 ) -> Partition:
-    """Choose the nodes of one subgraph.
-
-    Args:
-        on_cpu: Variables whose users run on the CPU.
-    """
+    """Choose the nodes of one subgraph; users of the variables `on_cpu` run on the CPU."""
     graph, uses = lowered.graph, lowered.uses
     reasons = {
         index: f"other nodes that use the variable {name!r} do not run in its segment"

@@ -155,7 +155,11 @@ class UnrolledLayers:
         outputs = tuple(around.tensor(last.op, shape) for shape in sizes)
         results = tuple(cell.after[0] for cell in cells)
         nodes.append(Node(index, last.op, 1, inputs, outputs))
-        nodes.append(self._parts(index, outputs[0], results))
+        if len(self._only_shape(results)) == 2:
+            nodes.append(Node(index, PARTS, 1, outputs[:1], results))
+        else:
+            axis = around.constant("axis", np.array(0, np.int32))
+            nodes.append(Node(index, "SPLIT", 1, (axis, outputs[0]), results))
         copies = [Node(index, IDENTITY, 1, outputs[:1], (t,)) for t in self._joined(results)]
         if len(results) > 1 and (backwards := self._joined(results[::-1])):
             axis = around.constant("axis", np.array([0], np.int32))
@@ -203,13 +207,6 @@ class UnrolledLayers:
         if len(shapes) > 1 or len(shapes[0]) not in (2, 3) or shapes[0][:-2] not in ((), (1,)):
             raise Unsupported("matrices of several shapes")
         return shapes[0]
-
-    def _parts(self, index: int, source: int, results: tuple[int, ...]) -> Node:
-        """The node that takes the results of all steps from a sequence."""
-        if len(self._only_shape(results)) == 2:
-            return Node(index, PARTS, 1, (source,), results)
-        axis = self._around.constant("axis", np.array(0, np.int32))
-        return Node(index, "SPLIT", 1, (axis, source), results)
 
     def _joined(self, results: tuple[int, ...]) -> list[int]:
         """What joins these results."""

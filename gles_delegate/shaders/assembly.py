@@ -85,7 +85,11 @@ class ShaderSource:
 
 def assemble(dispatch: Dispatch, limits: Limits, header: str = ES_HEADER) -> ShaderSource:
     """The shader of a dispatch; raises `ValueError` if its code does not use one of the defines."""
-    image_reads = _reads_images(dispatch, limits)
+    # All operands are read through buffer textures, or all from storage blocks.
+    large = any(limits.is_large(operand.nbytes) for operand in dispatch.operands)
+    most = limits.large_texels if large else limits.buffer_texels
+    fits = all(x.texels <= most and x.kind != "half" for x in dispatch.operands)
+    image_reads = most > 0 and fits
     image_writes = limits.is_large(dispatch.output.nbytes)
     numbers: list[int] = []
     if dispatch.defines.get("EXTERNAL"):
@@ -112,6 +116,9 @@ def top_and_code(
     Args:
         values: Gets the elements of the uniform `SIZES`.
     """
+    of_halves = all(read.kind == "half" for read in dispatch.reads)
+    is_pointwise = bool(dispatch.defines.get("POINTWISE"))
+    in_half = limits.profile.half_products and is_pointwise and of_halves
     common: dict[str, Define] = {
         "CHAINED": int(chained),
         "PIXEL_LANES": dispatch.grid.pixel_lanes,
@@ -124,7 +131,7 @@ def top_and_code(
         "IMAGE_READS": int(image_reads),
         "IMAGE_WRITES": int(image_writes),
         "PARTIAL": int(dispatch.partial),
-        "PRODUCT_PRECISION": "mediump" if _has_half_products(dispatch, limits) else "highp",
+        "PRODUCT_PRECISION": "mediump" if in_half else "highp",
         # Without it, Mesa's shader cache would return machine code for another width.
         "SIMD_LANES": limits.simd_lanes,
         **_type_defines(dispatch, image_writes),
@@ -155,13 +162,6 @@ def top_and_code(
     )
 
 
-def _reads_images(dispatch: Dispatch, limits: Limits) -> bool:
-    """Whether all operands are read through buffer textures, not storage blocks."""
-    large = any(limits.is_large(operand.nbytes) for operand in dispatch.operands)
-    most = limits.large_texels if large else limits.buffer_texels
-    return most > 0 and all(x.texels <= most and x.kind != "half" for x in dispatch.operands)
-
-
 def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:
     """GLSL's types of the operands and of the output."""
     types, last = TYPES[dispatch.output.kind], len(dispatch.operands)
@@ -178,32 +178,22 @@ def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:
     return {**defines, "OUT_HALF": int(dispatch.output.kind == "half")}
 
 
-def _has_half_products(dispatch: Dispatch, limits: Limits) -> bool:
-    """Whether a convolution multiplies in float16; see `Profile.half_products`."""
-    return (
-        limits.profile.half_products
-        and bool(dispatch.defines.get("POINTWISE"))
-        and all(read.kind == "half" for read in dispatch.reads)
-    )
-
-
+@dataclass(frozen=True)
 class _Numbers:
     """Numbers of a shader, as constants or as elements of its uniform array ``size_uniforms``.
 
-    Args:
-        values: Gets the elements; floats are stored as their bits.
+    `values` gets the elements; floats are stored as their bits.
     """
 
-    def __init__(self, as_uniforms: bool, values: list[int]) -> None:
-        self.as_uniforms = as_uniforms
-        self.values = values
+    as_uniforms: bool
+    values: list[int]
 
     def text(self, number: float) -> str:
         if not self.as_uniforms:
             return _literal(number)
         element = f"size_uniforms[{len(self.values)}]"
         if isinstance(number, float):
-            self.values += struct.unpack("<i", struct.pack("<f", number))
+            self.values.extend(struct.unpack("<i", struct.pack("<f", number)))
             return f"intBitsToFloat({element})"
         self.values.append(number)
         return element
@@ -248,11 +238,7 @@ def _applied(
     functions: list[str],
     place: str = "slice, pixel",
 ) -> str:
-    """The calls on v, in order, with the `loads` of their operands.
-
-    Args:
-        functions: Gets a function for each call that uses its result several times.
-    """
+    """The calls on v, in order; `functions` gets one for each that uses its result repeatedly."""
     result = "(v)"
     for call in calls:
         if call.branches:

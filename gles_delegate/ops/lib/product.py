@@ -184,7 +184,30 @@ def with_weights(
     slices = ceil(dispatch.output.slices / block) * block
     if dispatch.grid.slices_in_x:
         block = slices  # neighboring lanes read neighboring weights, otherwise all read the same
-    weights, steps = _weights(node, inputs, groups, in_slices, slices, block)
+    shape = node.shape(inputs[0])
+    taps, first = prod(shape[1:-1]), packing.bias_texels(slices)
+    texels = first + slices * taps * in_slices * 4
+    weights: Operand
+    steps: list[Step] = []
+    if tensors := constant_weights(node, inputs):
+        pack, args = packing.conv_weights, (groups, slices, block)
+        weights = packed_constants(node.limits, node.choice, pack, tensors, texels, args)
+    elif groups[1] > 1:
+        raise Unsupported("grouped convolution with weights computed at run time")
+    else:
+        # With the channels padded to whole slices, a column's lanes are elements like any other.
+        source, wide = node.input(inputs[0]), (shape[0], taps, 4 * in_slices)
+        if isinstance(source, Const):
+            source = replace(source, shape=wide)
+        else:
+            padded = node.scratch(wide, "wide")
+            source, steps = padded, [Alias(node.index, padded, source)]
+        row = taps * 4 * in_slices
+        columns = View(
+            (slices // block, taps * in_slices, block, 4, 4), (block * 4 * row, 4, 4 * row, 1, row)
+        )
+        weights, packing_steps = packed(node, source, inputs[1], first, texels, columns)
+        steps += packing_steps
     dispatch = replace(dispatch, reads=(x, weights))
     sizes = (in_slices, slices, block)
     return [*steps, with_product_defines(dispatch, tile, sizes, node.limits, by_runs)]
@@ -236,40 +259,3 @@ def with_size_uniforms(dispatch: Dispatch, limits: Limits, by_runs: bool = True)
     elif not limits.profile.row_loops:
         names.remove("KERNEL_H")
     return dispatch.sized(*(name for name in dispatch.defines if name in names))
-
-
-def _weights(
-    node: NodeView,
-    inputs: tuple[int, int],
-    groups: packing.Groups,
-    in_slices: int,
-    slices: int,
-    block: int,
-) -> tuple[Operand, list[Step]]:
-    """The weights in the order of glsl/conv_2d.glsl, and the steps that pack them at run time."""
-    shape = node.shape(inputs[0])
-    taps = prod(shape[1:-1])
-    first = packing.bias_texels(slices)
-    texels = first + slices * taps * in_slices * 4
-    tensors = constant_weights(node, inputs)
-    if tensors:
-        args = (groups, slices, block)
-        return packed_constants(
-            node.limits, node.choice, packing.conv_weights, tensors, texels, args
-        ), []
-    if groups[1] > 1:
-        raise Unsupported("grouped convolution with weights computed at run time")
-    outputs, depth = shape[0], 4 * in_slices
-    columns = View(
-        (slices // block, taps * in_slices, block, 4, 4),
-        (block * 4 * taps * depth, 4, 4 * taps * depth, 1, taps * depth),
-    )
-    # With the channels padded to whole slices, a column's lanes are elements like any other.
-    source, steps = node.input(inputs[0]), list[Step]()
-    if isinstance(source, Const):
-        source = replace(source, shape=(outputs, taps, depth))
-    else:
-        padded = node.scratch((outputs, taps, depth), "wide")
-        source, steps = padded, [Alias(node.index, padded, source)]
-    weights, packing_steps = packed(node, source, inputs[1], first, texels, columns)
-    return weights, [*steps, *packing_steps]

@@ -305,7 +305,10 @@ class _Layer:
         self.peephole = any(map(node.has_input, inputs.peephole[self.cifg :]))
         self.projected = node.has_input(inputs.projection[0])
         self.integer = node.dtype(0) == "int8"
-        self.units, depth = _matrix(node, inputs.weights[3])
+        shape = node.shape(inputs.weights[3])
+        if len(shape) != 2:
+            raise Unsupported(f"weights of shape {list(shape)}; expected rank 2")
+        self.units, depth = shape
         self.channels = node.shape(inputs.recurrent[3])[-1]
         self.slices = ceil(self.units / 4)
         self.state_slices = ceil(self.channels / 4)
@@ -463,13 +466,6 @@ def input_sum(
         *product(node, second, other, inputs=(aux_weights, ABSENT)),
         elementwise(node, (first, other), output, "ADD"),
     ]
-
-
-def _matrix(node: NodeView, i: int) -> tuple[int, int]:
-    shape = node.shape(i)
-    if len(shape) != 2:
-        raise Unsupported(f"weights of shape {list(shape)}; expected rank 2")
-    return shape[0], shape[1]
 
 
 def check_types(node: NodeView, matrices: Sequence[int], needed: Sequence[int]) -> None:

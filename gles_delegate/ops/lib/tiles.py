@@ -180,12 +180,7 @@ class Tile:
 def _searched(
     search: TileSearch, lanes: int, slices: int, lengths: Iterable[int], width: int = 1
 ) -> Iterator[Tile]:
-    """The tiles of `lengths` pixels for an output of `slices` slices.
-
-    Args:
-        lanes: Lanes of a vector.
-        width: Width of the window.
-    """
+    """The tiles of `lengths` pixels, for `slices` slices, a vector's lanes and a window's width."""
     along_pixels, along_slices = search.along
     groups = [(lanes, 1, False)] if along_pixels else []
     if along_slices:

@@ -77,11 +77,7 @@ _PACKS: dict[int, Callable[..., Array]] = {
 def _repacked(
     read: Const, columns: int, steps: tuple[Define | packing.Scales, ...] = ()
 ) -> tuple[Const, int]:
-    """The weights of a product with `columns` in a texel, after biases and scales.
-
-    Args:
-        steps: The scales of integers, and what is subtracted from them.
-    """
+    """Weights with `columns` in a texel; `steps`: the scales of integers, and their zero."""
     slices = read.args[1]
     assert isinstance(slices, int)
     first = packing.bias_texels(slices)
