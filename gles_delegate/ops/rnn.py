@@ -8,6 +8,7 @@ from math import ceil
 import numpy as np
 
 from gles_delegate.model.graph import Array
+from gles_delegate.ops.elementwise import FusedActivation
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Options
 from gles_delegate.ops.lib.recurrence import (
@@ -44,25 +45,18 @@ BACKWARD = RnnInputs(5, 6, 7, 8, aux=9, aux_weights=11)
 
 
 @dataclass(frozen=True)
-class RnnOptions(Options):
-    fused_activation: Int8 = 0
-
-
-@dataclass(frozen=True)
 class SequenceRnnOptions(Options):
     time_major: Bool = False
     fused_activation: Int8 = 0
 
 
 @dataclass(frozen=True)
-class BidirectionalRnnOptions(Options):
-    time_major: Bool = False
-    fused_activation: Int8 = 0
+class BidirectionalRnnOptions(SequenceRnnOptions):
     merge_outputs: Bool = False
 
 
-@op("RNN", max_version=3, options=RnnOptions)
-def rnn(node: NodeView, options: RnnOptions) -> list[Step]:
+@op("RNN", max_version=3, options=FusedActivation)
+def rnn(node: NodeView, options: FusedActivation) -> list[Step]:
     x = node.input(0)
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")

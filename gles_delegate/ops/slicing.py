@@ -29,8 +29,7 @@ def slice_(node: NodeView, options: Options) -> list[Step]:
     if not len(begin) == len(size) == len(x.shape):
         raise Unsupported(f"begin {begin} and size {size} for rank {len(x.shape)}")
     sizes = tuple(n - a if s == -1 else s for n, a, s in zip(x.shape, begin, size, strict=True))
-    ranges = zip(x.shape, begin, sizes, strict=True)
-    if any(min(a, s) < 0 or a + s > n for n, a, s in ranges):
+    if any(min(a, s) < 0 or a + s > n for n, a, s in zip(x.shape, begin, sizes, strict=True)):
         raise Unsupported(f"begin {begin} and size {size} reach beyond {list(x.shape)}")
     return [_slice(node, x, begin, sizes, sizes)]
 

@@ -19,15 +19,13 @@ MOST_TERMS = 32
 """Maximum number of nodes whose results a gate adds up."""
 
 LSTM: Pattern = ("MUL", ("LOGISTIC", "output"), ("TANH", "cell"))
-KEPT: Pattern = ("MUL", ("LOGISTIC", "forget"), "kept")
 FIRST_CELL: Pattern = ("MUL", ("LOGISTIC", "input"), ("TANH", "new"))
-CELL: Pattern = ("ADD", KEPT, FIRST_CELL)
+CELL: Pattern = ("ADD", ("MUL", ("LOGISTIC", "forget"), "kept"), FIRST_CELL)
 LSTM_GATES = ("input", "forget", "new", "output")
 
 UPDATE: Pattern = ("LOGISTIC", "update")
-NEW: Pattern = ("MUL", ("SUB", 1.0, UPDATE), ("TANH", "new"))
 GRU_GATES = ("update", "reset", "of input")
-GRU: Pattern = ("ADD", ("MUL", UPDATE, "state"), NEW)
+GRU: Pattern = ("ADD", ("MUL", UPDATE, "state"), ("MUL", ("SUB", 1.0, UPDATE), ("TANH", "new")))
 GRU_OF_DIFFERENCE: Pattern = (
     "ADD", ("MUL", UPDATE, ("SUB", "state", ("TANH", "new"))), ("TANH", "new"),
 )  # fmt: skip

@@ -61,18 +61,7 @@ def make_chain(
     members: Sequence[Dispatch], allocations: Mapping[Value, Allocation]
 ) -> DispatchChain:
     """The chain of dispatches, with a block for each of a plan's buffers that they use."""
-    # One pixel an invocation, as the compiler unrolls a loop over them: LLVM's time grows faster
-    # than a chain's code, and the chain loops over invocations anyway.
-    members = tuple(
-        replace(
-            member,
-            grid=replace(member.grid, pixels=member.output.pixels),
-            defines={**member.defines, "PER_LANE": 1},
-        )
-        if isinstance(member, Elementwise)
-        else member
-        for member in members
-    )
+    members = tuple(map(_by_pixel, members))
     blocks: dict[tuple[int, Kind], int] = {}
     images: dict[Const, int] = {}
     places: dict[Operand, OperandPlace] = {}
@@ -84,6 +73,17 @@ def make_chain(
             number = blocks.setdefault((allocation.buffer, operand.kind), len(blocks))
             places[operand] = OperandPlace(False, number, allocation.offset // operand.texel_bytes)
     return DispatchChain(members, tuple(blocks), tuple(images), places)
+
+
+def _by_pixel(member: Dispatch) -> Dispatch:
+    """The same with one pixel an invocation: the compiler unrolls a loop over them.
+
+    LLVM's time grows faster than a chain's code, and the chain loops over invocations anyway.
+    """
+    if not isinstance(member, Elementwise):
+        return member
+    grid = replace(member.grid, pixels=member.output.pixels)
+    return replace(member, grid=grid, defines={**member.defines, "PER_LANE": 1})
 
 
 class _Room:

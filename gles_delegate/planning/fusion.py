@@ -36,8 +36,8 @@ def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
     wider = {o: d for o, d in makers.items() if isinstance(d, Copy) and d.is_wider}
     copied = {operand: copy.reads[0] for operand, copy in wider.items()}
     for reads in dict.fromkeys((tuple(copied.get(o, o) for o in dispatch.reads), dispatch.reads)):
-        before_once = {o: listing.maker(o, dispatch) for o in reads if listing.reads(o) == 1}
-        pools = {o: d for o, d in before_once.items() if isinstance(d, Pooling) and d.halves}
+        made_for_it = {o: listing.maker(o, dispatch) for o in reads if listing.reads(o) == 1}
+        pools = {o: d for o, d in made_for_it.items() if isinstance(d, Pooling) and d.halves}
         sources = {o: pools[o].reads[0] if o in pools else o for o in reads}
         made_by = {o: listing.maker(s, dispatch) for o, s in sources.items()}
         places = {o: listing.place(maker) if maker else -1 for o, maker in made_by.items()}
@@ -46,7 +46,7 @@ def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
         before = listing.maker(source, dispatch)
         if before is None or not listing.is_read_once(source) or _is_read_in_place(listing, before):
             continue
-        # The source may store its results in a loop, in which a function cannot have another.
+        # No function with loops: the source may store its results in one.
         if dispatch.passes or any(x.kind != "float" for x in (*reads, dispatch.output)):
             continue
         reader = replace(dispatch, reads=reads)

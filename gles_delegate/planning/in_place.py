@@ -126,7 +126,7 @@ class _Placement:
                 and begin % self._alignment == 0
                 and outer != holder
             )
-            if fits and not is_there:
+            if fits:
                 self.places[holder] = output, begin
             if fits or is_there:
                 dropped.add(i)

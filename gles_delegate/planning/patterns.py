@@ -15,7 +15,6 @@ Pattern: TypeAlias = "str | float | tuple[Pattern, ...]"
 """A name of any tensor, a number (see `is_filled`), or an op with patterns of its inputs."""
 
 JOIN, PARTS = "PACK", "UNPACK"
-COMMUTATIVE = ("ADD", "MUL")
 SLICE_OPTIONS = (
     "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset",
 )  # fmt: skip
@@ -73,8 +72,7 @@ class Subgraph:
         node = self.maker(tensor, str(op))
         if node is None or len(node.inputs) != len(inputs):
             return
-        orders = permutations(inputs) if op in COMMUTATIVE else [tuple(inputs)]
-        for order in orders:
+        for order in permutations(inputs) if op in ("ADD", "MUL") else [tuple(inputs)]:
             yield from self._all(order, node.inputs, bound)
 
     def _all(

@@ -21,7 +21,6 @@ from gles_delegate.planning.folding import folded
 from gles_delegate.planning.patterns import Index, Subgraph
 from gles_delegate.shaders.dispatch import Shape
 
-SET_ITEM = (SET, "list", "at", "item")
 ELEMENT = ("EXPAND_DIMS", "item", 0)
 UPDATED = ("DYNAMIC_UPDATE_SLICE", "list", ELEMENT, "start")
 BEFORE, AFTER = ("SLICE", "list", "begin", "size"), ("SLICE", "list", "next", "rest")
@@ -133,7 +132,7 @@ class CountedLoop:
         if len({body.graph.tensors[i].dtype for i in (inner, output, before)}) > 1:
             return None
         bound = {"list": before}
-        for names in body.matches(SET_ITEM, inner, bound):
+        for names in body.matches((SET, "list", "at", "item"), inner, bound):
             at = body.counted(names["at"])
             return (at, names["item"]) if at else None
         for names in body.matches(UPDATED, inner, bound):

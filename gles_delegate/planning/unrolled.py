@@ -16,7 +16,6 @@ from gles_delegate.planning.patterns import JOIN, PARTS, Subgraph
 from gles_delegate.shaders.dispatch import Shape, Step
 
 CONCATENATION, REVERSE = "CONCATENATION", "REVERSE_V2"
-JOINS = JOIN, CONCATENATION
 
 NOT_FOUND = (Unsupported, ArithmeticError, LookupError, ValueError)
 """Errors about nodes that no converter writes; lowering reports them."""
@@ -92,10 +91,6 @@ class UnrolledLayers:
         self._around = around
         self._body = Subgraph(graph)
         self._reader = CellReader(self._body, self._constant, self._shape)
-        self._readers: dict[int, list[Node]] = {}
-        for node in graph.nodes:
-            for tensor in {*node.inputs}:
-                self._readers.setdefault(tensor, []).append(node)
 
     def found(self) -> Iterator[tuple[UnrolledLayer, list[Node]]]:
         """Each layer, and the nodes that compute it."""
@@ -166,7 +161,7 @@ class UnrolledLayers:
             copies += [Node(index, REVERSE, 1, (outputs[0], axis), (t,)) for t in backwards]
         copies += [Node(index, IDENTITY, 1, outputs[-1:], (t,)) for t in last.after[1:]]
         nodes += copies
-        outer = nodes[0].inputs if nodes[0].op in JOINS else (sequence,)
+        outer = nodes[0].inputs if nodes[0].op in (JOIN, CONCATENATION) else (sequence,)
         made = (*results, *(copy.outputs[0] for copy in copies))
         node = Node(index, last.op, 1, (*outer, *first.before), made)
         replaced = [self._body.maker_of(t) for t in node.outputs]
@@ -211,9 +206,10 @@ class UnrolledLayers:
     def _joined(self, results: tuple[int, ...]) -> list[int]:
         """What joins these results."""
         op = JOIN if len(self._shape(results[0])) == 2 else CONCATENATION
+        readers = sorted(self._graph.readers.get(results[0], ()))
         return [
             node.outputs[0]
-            for node in self._readers.get(results[0], [])
+            for node in map(self._graph.nodes.__getitem__, readers)
             if self._body.maker(node.outputs[0], op) is node
             and node.inputs == results
             and self._body.axis_zero(node)
