@@ -154,14 +154,7 @@ class _Lowerer:
             self._counter.note(node)
             self._note_added_tensors()
             try:
-                # LiteRT takes the bytes of a sparse constant for all elements.
-                for i, tensor in (
-                    (i, self._tensors[t]) for i, t in enumerate(node.inputs) if t >= 0
-                ):
-                    if tensor.sparsity and tensor.is_constant and i not in op_of(node.op).expands:
-                        raise ops.Unsupported(
-                            f"input {i} is sparse; expected DENSIFY in front of it"
-                        )
+                _require_dense(node, self._tensors)
                 if self._fold(node) or not (self._is_wanted(node) or node.op in INLINED):
                     continue
                 if late := self._unsized.intersection(node.inputs):
@@ -333,9 +326,7 @@ class Lowerings:
         self.default = self.judged({})
         self.own_shapes = self.default.shapes
         signatures = {i: graph.tensors[i].shape_signature or () for i in graph.inputs}
-        opened = {
-            i: signature for i, signature in signatures.items() if min(signature, default=0) < 0
-        }
+        opened = {i: sizes for i, sizes in signatures.items() if min(sizes, default=0) < 0}
         for size in OPEN_SIZES:
             if self.default.reasons and opened:
                 shapes = {i: tuple(size if n < 0 else n for n in opened[i]) for i in opened}
@@ -427,6 +418,13 @@ def _example(lowered: Lowered, index: int) -> Array:
     stored = lowered.graph.tensors[node.outputs[0]].shape
     example = make(lowered.shapes[node.inputs[0]], ones.size, stored)
     return np.array(example, ones.dtype) if len(example) == ones.size else ones
+
+
+def _require_dense(node: Node, tensors: Sequence[Tensor]) -> None:
+    """Raise `Unsupported` for a sparse constant where LiteRT takes its bytes for all elements."""
+    for i, tensor in ((i, tensors[t]) for i, t in enumerate(node.inputs) if t >= 0):
+        if tensor.sparsity and tensor.is_constant and i not in op_of(node.op).expands:
+            raise ops.Unsupported(f"input {i} is sparse; expected DENSIFY in front of it")
 
 
 def _sizing(node: Node) -> dict[int, int]:
