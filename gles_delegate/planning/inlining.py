@@ -81,11 +81,11 @@ class Inliner:
             branch = node.subgraphs[0 if self._holds(node) else 1]
             nodes, results = self._insert(node, branch, node.inputs[1:])
         elif node.op == WHILE:
-            lists: list[tuple[int, int]] = []
+            turn, lists = node, list[tuple[int, int]]()
             if not isinstance(node, Turn):
                 with suppress(Unsupported):
                     lists = self._asked(node, shapes, lambda *loop: CountedLoop(*loop).lists())
-            turn = node if isinstance(node, Turn) else Turn(**vars(node), lists=tuple(lists))
+                turn = Turn(**vars(node), lists=tuple(lists))
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
             return [*nodes, replace(turn, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
@@ -202,8 +202,9 @@ class Inliner:
                 raise Unsupported(f"its subgraph {index} contains itself")
             used = [i for i in body.inputs if i >= 0]
             if len({*used}) < len(used) or any(t.is_variable for t in body.tensors):
-                problem = "has variables, or two inputs in one tensor"
-                raise Unsupported(f"its subgraph {index} {problem}")
+                raise Unsupported(
+                    f"its subgraph {index} has variables, or two inputs in one tensor"
+                )
             self._checked.add(index)
 
     def _added(self, subgraph: int, tensor: Tensor) -> int:
