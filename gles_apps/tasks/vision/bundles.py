@@ -46,8 +46,8 @@ def make_landmarker(
     task, options, usual = LANDMARKERS[kind]
     if usual is None and most is not None:
         raise ValueError(f"expected no limit for {kind}, which finds one object, found {most}")
-    limit = () if usual is None else (usual if most is None else most,)
-    chosen = options(base, mode, *limit)
+    limit = usual if most is None else most
+    chosen = options(base, mode) if limit is None else options(base, mode, limit)
     if hasattr(chosen, "rigid_smoothing"):
         chosen.rigid_smoothing = True
     made: VisionTask[Any] = task(chosen)

@@ -148,7 +148,10 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             network.sees_alpha = self.sees_alpha
             shape = network.shapes[-1]
             self._are_numbers = network.has_numbers(-1)
-            require_scores(shape, self._are_numbers)
+            if not (len(shape) == 4 or (len(shape) == 3 and self._are_numbers)) or shape[0] != 1:
+                raise ModelError(
+                    f"expected scores [1, height, width, classes], found an output {list(shape)}"
+                )
             classes = shape[3] if len(shape) == 4 else 1
             self._is_single = classes == 1 and not self._are_numbers
             network.require_normalization()
@@ -245,14 +248,6 @@ def class_colors(count: int, background: int) -> list[tuple[int, int, int, int]]
         colors[0] = colors[1]
     colors[background] = (0, 0, 0, 0)
     return colors
-
-
-def require_scores(shape: Sequence[int], are_numbers: bool) -> None:
-    """Raise ModelError if an output has neither scores nor numbers of classes."""
-    if not (len(shape) == 4 or (len(shape) == 3 and are_numbers)) or shape[0] != 1:
-        raise ModelError(
-            f"expected scores [1, height, width, classes], found an output {list(shape)}"
-        )
 
 
 def require_colors(classes: int, output: ImageOutput) -> None:
