@@ -112,37 +112,34 @@ class Predictor:
         self._antialias = antialias
         self._delegate = GpuDelegate(self._options)
         with on_error(self._delegate.close):
-            self._open(model, signature)
+            interpreter = self._interpreter = Interpreter(
+                **_arguments(model), experimental_delegates=[self._delegate]
+            )
+            details = interpreter.get_input_details()
+            self._subgraph = 0
+            if signature:
+                runner = interpreter.get_signature_runner(signature)
+                (self._subgraph,) = (
+                    each.subgraph for each in self._graph.signatures if each.key == signature
+                )
+                self._run: Any = lambda feeds: runner(**feeds)
+                self.inputs, self.outputs = runner.get_input_details(), runner.get_output_details()
+            else:
+                self.inputs = by_name(details)
+                self.outputs = by_name(interpreter.get_output_details())
+                self._run = lambda feeds: interpreter.run(
+                    {self.inputs[name]["index"]: array for name, array in feeds.items()}
+                )
+            self._delegation.set_shapes(self.outputs.values())
+            self._shapes = {name: tuple(d["shape"].tolist()) for name, d in self.inputs.items()}
+            metadata = zip((d["index"] for d in details), interpreter.metadata.inputs, strict=False)
+            self._metadata: dict[int, TensorMetadata] = dict(metadata)
             self._has_states = keeps_states(self._graph)
             self._keeps_resources = keeps_resources(self._graph)
             self._has_run = False
             self._rows = self._own_rows()
             self._sizes: dict[Kind, int] = {}
             self._fixed: set[Kind] = set()
-
-    def _open(self, model: ModelSource, signature: str | None) -> None:
-        interpreter = self._interpreter = Interpreter(
-            **_arguments(model), experimental_delegates=[self._delegate]
-        )
-        details = interpreter.get_input_details()
-        self._subgraph = 0
-        if signature:
-            runner = interpreter.get_signature_runner(signature)
-            (self._subgraph,) = (
-                each.subgraph for each in self._graph.signatures if each.key == signature
-            )
-            self._run: Any = lambda feeds: runner(**feeds)
-            self.inputs, self.outputs = runner.get_input_details(), runner.get_output_details()
-        else:
-            self.inputs = by_name(details)
-            self.outputs = by_name(interpreter.get_output_details())
-            self._run = lambda feeds: interpreter.run(
-                {self.inputs[name]["index"]: array for name, array in feeds.items()}
-            )
-        self._delegation.set_shapes(self.outputs.values())
-        self._shapes = {name: tuple(d["shape"].tolist()) for name, d in self.inputs.items()}
-        metadata = zip((d["index"] for d in details), interpreter.metadata.inputs, strict=False)
-        self._metadata: dict[int, TensorMetadata] = dict(metadata)
 
     @property
     def _delegation(self) -> Delegation:

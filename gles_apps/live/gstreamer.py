@@ -297,6 +297,10 @@ class GStreamer(_Pipeline):
         self.size = (info.height, info.width)
         self.rate = info.rate[0] / info.rate[1] if info.rate[0] and info.rate[1] else None
         self._lent.append(loan)
+        pts, seconds = gst_names.GstBuffer.from_address(buffer).pts, None  # in nanoseconds
+        if pts != gst_names.NO_TIME:
+            self._origin = pts if self._origin is None else self._origin
+            seconds = (pts - self._origin) / gst_names.SECOND
         return GpuFrame(
             planes,
             colors={
@@ -307,16 +311,8 @@ class GStreamer(_Pipeline):
             ready=loan.ready,
             run=self._in_gl_thread,
             give_back=lambda after: self._give_back(loan, after),
-            seconds=self._seconds(gst_names.GstBuffer.from_address(buffer).pts),
+            seconds=seconds,
         )
-
-    def _seconds(self, time: int) -> float | None:
-        """The time since the first frame's, from GStreamer's nanoseconds."""
-        if time == gst_names.NO_TIME:
-            return None
-        if self._origin is None:
-            self._origin = time
-        return (time - self._origin) / gst_names.SECOND
 
     def _plane(self, plane: Plane) -> Plane:
         """The equal plane of an earlier frame, which a delegate recognizes, or else this one."""

@@ -110,8 +110,15 @@ def _recorded(
     What is not recorded follows MediaPipe's detection_postprocessing_graph.cc: positions are
     (y, x), and suppression compares boxes of all classes, without averages.
     """
-    data = next(each.detector for each in metadata if each.detector)
-    anchors, options = _anchors_and_options(data)
+    root = FlatTable.root(next(each.detector for each in metadata if each.detector))
+    grid, options = root.table(1), root.table(2)
+    listed = None if grid is None else grid.table(0)
+    if listed is None or options is None:
+        raise ModelError("damaged metadata of a detector: expected anchors and decoding options")
+    rows = [[anchor.scalar(slot, "float32") for slot in range(4)] for anchor in listed.tables(0)]
+    anchors = np.array(rows, np.float32).reshape(-1, 4)
+    if not np.isfinite(anchors).all():
+        raise ModelError("damaged metadata of a detector: expected finite anchors")
     classes, count, numbers, offset, points, each_point = (
         options.scalar(slot, "int32") for slot in range(6)
     )
@@ -149,20 +156,6 @@ def _recorded(
         weighted=False,
         location=location,
     )
-
-
-def _anchors_and_options(data: bytes) -> tuple[Array, FlatTable]:
-    """The anchors, float32 [anchors, 4], and the table of decoding options."""
-    root = FlatTable.root(data)
-    grid, options = root.table(1), root.table(2)
-    listed = None if grid is None else grid.table(0)
-    if listed is None or options is None:
-        raise ModelError("damaged metadata of a detector: expected anchors and decoding options")
-    rows = [[anchor.scalar(slot, "float32") for slot in range(4)] for anchor in listed.tables(0)]
-    anchors = np.array(rows, np.float32)
-    if not np.isfinite(anchors).all():
-        raise ModelError("damaged metadata of a detector: expected finite anchors")
-    return anchors.reshape(-1, 4), options
 
 
 def preprocessing(detector: Detector | YoloDetector | None) -> ImageTransform | None:
