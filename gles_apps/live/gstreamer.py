@@ -211,9 +211,8 @@ class GStreamer(_Pipeline):
         others = 0
         if share is not None:
             api = gst.gst_gl_context_get_current_gl_api(gst_names.EGL, None, None)
-            others = gst.gst_gl_context_new_wrapped(
-                self._display, current_context(), gst_names.EGL, api
-            )
+            shared = current_context()
+            others = gst.gst_gl_context_new_wrapped(self._display, shared, gst_names.EGL, api)
             self._release.append(lambda: gst.gst_object_unref(others))
         gst.gst_gl_display_filter_gl_api(self._display, gst_names.GLES2)
         self._theirs = gst.gst_gl_context_new(self._display)

@@ -66,10 +66,8 @@ class PictureNetwork(Closing):
         if place.is_on_gpu:
             used = options.gpu_options or GpuDelegateOptions()
             used = replace(used, own_thread=False, device_index=None)
-            tell = options.progress
-            self._delegate = GpuDelegate(
-                used, context=place.context, progress=None if tell is None else partial(tell, name)
-            )
+            progress = None if options.progress is None else partial(options.progress, name)
+            self._delegate = GpuDelegate(used, context=place.context, progress=progress)
             with on_error(self._delegate.close):
                 self._interpreter: Any = Interpreter(model, experimental_delegates=[self._delegate])
                 self._delegate.bound.thread.need_not_be_closed()  # MediaPipe's tasks need not

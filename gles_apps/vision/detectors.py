@@ -119,9 +119,8 @@ def _recorded(
     anchors = np.array(rows, np.float32).reshape(-1, 4)
     if not np.isfinite(anchors).all():
         raise ModelError("damaged metadata of a detector: expected finite anchors")
-    classes, count, numbers, offset, points, each_point = (
-        options.scalar(slot, "int32") for slot in range(6)
-    )
+    integers = [options.scalar(slot, "int32") for slot in range(6)]
+    classes, count, numbers, offset, points, each_point = integers
     x, y, width, height = (options.scalar(slot, "float32") for slot in range(6, 10))
     if not 0 < abs(x * y * width * height) < math.inf:
         raise ModelError(

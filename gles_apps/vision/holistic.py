@@ -90,10 +90,9 @@ FACE_LIMITS = RegionLimits(rotation=15.0, shift=0.1, growth=0.3, inset=0.2)
 def _along(region: Region, points: Array) -> Array:
     """[n, 2]: points relative to a region's center, along its sides."""
     angle = math.radians(region.rotation)
+    cos, sin = math.cos(angle), math.sin(angle)
     x, y = (np.asarray(points, np.float64)[:, :2] - region.center).T
-    return np.column_stack(
-        [x * math.cos(angle) + y * math.sin(angle), y * math.cos(angle) - x * math.sin(angle)]
-    )
+    return np.column_stack([x * cos + y * sin, y * cos - x * sin])
 
 
 def palm_region(body: Landmarks, palm: tuple[int, int, int]) -> Region | None:

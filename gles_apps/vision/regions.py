@@ -51,11 +51,9 @@ class Region:
             square: First make both sides as long as the longer one.
         """
         angle = math.radians(self.rotation)
+        cos, sin = math.cos(angle), math.sin(angle)
         x, y = shift[0] * self.width, shift[1] * self.height
-        center = (
-            self.center[0] + x * math.cos(angle) - y * math.sin(angle),
-            self.center[1] + x * math.sin(angle) + y * math.cos(angle),
-        )
+        center = (self.center[0] + x * cos - y * sin, self.center[1] + x * sin + y * cos)
         longer = max(self.width, self.height)
         width, height = (longer, longer) if square else (self.width, self.height)
         return replace(self, center=center, width=width * scale, height=height * scale)

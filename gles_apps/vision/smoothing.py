@@ -61,9 +61,8 @@ class OneEuro:
         speed = self.speed + _share(self.speed_cutoff, seconds) * (speed - self.speed)
         rate = np.linalg.norm(speed[..., :2], axis=-1).mean() if self.rigid else np.abs(speed)
         share = _share(self.min_cutoff + self.beta * rate, seconds)
-        return replace(
-            self, points=self.points + share * (latest - self.points), seen=latest, speed=speed
-        )
+        smooth = self.points + share * (latest - self.points)
+        return replace(self, points=smooth, seen=latest, speed=speed)
 
 
 def _share(cutoff: Any, seconds: float) -> Any:

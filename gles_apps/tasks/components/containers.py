@@ -257,10 +257,8 @@ def detection_result(
         box = BoundingBox(*(min(max(int(n), 0), most) for n, most in pairs))
         own = Category(0, detection.score) if category is None else category(detection)
         scores = detection.key_point_scores or (0.0,) * len(detection.key_points)
-        points = [
-            NormalizedKeypoint(x, y, None, score)
-            for (x, y), score in zip(detection.key_points, scores, strict=True)
-        ]
+        scored = zip(detection.key_points, scores, strict=True)
+        points = [NormalizedKeypoint(x, y, None, score) for (x, y), score in scored]
         results.append(Detection(box, [own], points, detection))
     return DetectionResult(results, size)
 

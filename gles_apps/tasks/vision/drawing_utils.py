@@ -155,8 +155,7 @@ def draw_detection(
     drawing.box((box.origin_x, box.origin_y, *corner), spec.color, spec.thickness)
     points = [(p.x, p.y) for p in detection.keypoints or ()]
     at = np.array(points, np.float64).reshape(-1, 2) * drawing.size[::-1]
-    spec = keypoint_drawing_spec
-    drawing.points(at, spec.color, 2 * spec.circle_radius)
+    drawing.points(at, keypoint_drawing_spec.color, 2 * keypoint_drawing_spec.circle_radius)
     _draw_into(image, drawing)
 
 
@@ -226,9 +225,8 @@ def plot_landmarks(
         return
     axes: Any = plt.figure(figsize=(10, 10)).add_subplot(projection="3d")
     axes.view_init(elev=elevation, azim=azimuth)
-    at = np.column_stack(
-        [[-(p.z or 0.0) for p in landmark_list], positions(landmark_list, (-1, 1))]
-    )
+    depths = [-(p.z or 0.0) for p in landmark_list]
+    at = np.column_stack([depths, positions(landmark_list, (-1, 1))])
     spec = landmark_drawing_spec
     seen = at[np.isfinite(at).all(1)]
     axes.scatter(*seen.T, color=[_shares(spec)], linewidth=spec.thickness)
