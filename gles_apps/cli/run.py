@@ -124,7 +124,7 @@ def is_picture(file: str) -> bool:
 
 
 def _picture(file: ModelFile | None, inputs: Sequence[str]) -> Path | None:
-    """The picture for the only input of a file, or of a bundle; None: there are other inputs."""
+    """The picture for the only input of a model, or of a bundle (None); None: there are others."""
     if file is None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
             raise common.wrong_usage("expected one --input, a picture, for a bundle")
