@@ -81,19 +81,21 @@ def compare(
             if comparison.may_be_rounding(graph, differences):
                 nodes = by_node("node by node")
     wrong = [*map(str, comparison.trespasses(file, feeds, options))] if writes else None
-    passed = False if wrong else comparison.agreement(differences, nodes)
+    agreement = comparison.agreement(differences, nodes)
+    passed = False if wrong else agreement
     if as_json:
         found = {"tensors": _rows(differences), "nodes": _rows(nodes) or None, "writes": wrong}
         by_name = {key: rows for key, rows in found.items() if rows is not None}
         common.print_json({**by_name, "passed": passed})
     else:
-        _print(differences, nodes, wrong)
+        _print(differences, nodes, agreement, wrong)
     sys.exit({True: 0, False: 1, None: 3}[passed])
 
 
 def _print(
     differences: Sequence[comparison.Difference],
     nodes: Sequence[comparison.Difference],
+    agreement: bool | None,
     wrong: Sequence[str] | None,
 ) -> None:
     common.print_table([_row(difference) for difference in differences])
@@ -105,7 +107,7 @@ def _print(
         )
     passed = all(difference.passed for difference in nodes or differences)
     common.print_text(common.verdict(_verdict(nodes or differences), passed))
-    if comparison.agreement(differences, nodes) is None:
+    if agreement is None:
         common.print_text(common.verdict(_UNJUDGED, False))
     if wrong is not None:
         text = "\n".join(wrong) or "each dispatch writes its output, and nothing else"
