@@ -123,7 +123,7 @@ class PictureNetwork(Closing):
         details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
         shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
         seen = picture_transform(shape, dtype, metadata, self._options.mean, self._options.std)
-        # Networks of hair take the previous mask there; image_segmenter_graph.cc passes none.
+        # Networks of hair take the previous mask there; image_segmenter_graph.cc makes it 0.
         is_hidden = seen.channels == "rgba" and not self.sees_alpha
         return replace(seen, channels="rgb0") if is_hidden else seen
 

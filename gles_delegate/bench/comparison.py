@@ -49,7 +49,8 @@ class Difference:
             measured because all outputs pass.
         span: The largest distance from zero in LiteRT's tensor, in the units of `error`.
         same_maximum: Whether both have their maximum at the same index (top-1).
-        is_rounded: Whether LiteRT quantizes the node's activations to 8 bits.
+        is_rounded: Whether LiteRT quantizes activations to 8 bits, in this node or, for a network's
+            output, in any.
     """
 
     tensor: int

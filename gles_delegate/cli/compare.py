@@ -115,8 +115,8 @@ def _print(
 
 
 _UNJUDGED = (
-    "cannot judge: rounding, also of activations to 8 bits in LiteRT, explains what each node "
-    "differs by, and an output differs by more; give an --input that the network was trained for"
+    "cannot judge: rounding, including LiteRT's of activations to 8 bits, explains each node's "
+    "difference but not an output's; give an --input that the network was trained for"
 )
 _LEGEND = (
     "off by: the largest difference from LiteRT's tensor, in steps for 8-bit tensors; "

@@ -163,7 +163,7 @@ def _channels(planes: list[Array], look: Look) -> Array:
     if look.channels == "gray":
         gray: Array = colors[:, :3] @ np.transpose([LUMA["bt601"]])
         return gray
-    # -1: alpha
+    # Other letters select alpha, the last channel.
     return colors[:, ["rgb".find(channel) for channel in look.channels]]
 
 
