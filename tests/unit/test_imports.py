@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,13 @@ COMMAND_LINE = {"gles_delegate.cli", "gles_delegate.cli.common", "gles_delegate.
 GRAPH_PARTS = {"model", "shaders", "ops", "planning"}
 EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich")
 """Libraries that only some modules need."""
-FILES = sorted(path for path in PACKAGE.rglob("*.py") if "-" not in path.stem)  # not a hook
+MOVED = {"batch", "live", "ray", "tasks", "vision"}
+"""Modules that were the delegate's, and are the apps'."""
+FILES = sorted(
+    path
+    for path in PACKAGE.rglob("*.py")
+    if "-" not in path.stem and (path.stem not in MOVED or path.parent != PACKAGE)  # not a hook
+)
 APP_FILES = sorted(APPS.rglob("*.py"))
 
 
@@ -116,6 +123,13 @@ def test_apps_import_public_names_and_the_extension(path: Path) -> None:
     public = {f"gles_delegate.{name}" for name in gd.__all__} | COMMAND_LINE | DOORS
     of_delegate = {name for name in crossing if name.rpartition(".")[0] == "gles_delegate"}
     assert of_delegate - public == set()
+
+
+@pytest.mark.parametrize("name", sorted(MOVED))
+def test_imports_of_moved_modules_name_the_new_one(name: str) -> None:
+    assert (APPS / name).is_dir()
+    with pytest.raises(ModuleNotFoundError, match=f"is gles_apps.{name} since"):
+        import_module(f"gles_delegate.{name}.anything")
 
 
 def test_the_extension_lists_what_apps_use() -> None:

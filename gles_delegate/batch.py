@@ -1,0 +1,5 @@
+"""What was here is gles_apps.batch."""
+
+raise ModuleNotFoundError(
+    "gles_delegate.batch is gles_apps.batch since version 1.1.0", name=__name__
+)

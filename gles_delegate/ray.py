@@ -1,0 +1,3 @@
+"""What was here is gles_apps.ray."""
+
+raise ModuleNotFoundError("gles_delegate.ray is gles_apps.ray since version 1.1.0", name=__name__)

@@ -1,0 +1,5 @@
+"""What was here is gles_apps.tasks."""
+
+raise ModuleNotFoundError(
+    "gles_delegate.tasks is gles_apps.tasks since version 1.1.0", name=__name__
+)

@@ -1,0 +1,5 @@
+"""What was here is gles_apps.vision."""
+
+raise ModuleNotFoundError(
+    "gles_delegate.vision is gles_apps.vision since version 1.1.0", name=__name__
+)
