@@ -1,5 +1,3 @@
-"""What was here is gles_apps.batch."""
+"""Moved to gles_apps.batch."""
 
-raise ModuleNotFoundError(
-    "gles_delegate.batch is gles_apps.batch since version 1.1.0", name=__name__
-)
+raise ModuleNotFoundError("gles_delegate.batch is gles_apps.batch since version 1.1.0", name="batch")

@@ -1,3 +1,3 @@
-"""What was here is gles_apps.live."""
+"""Moved to gles_apps.live."""
 
-raise ModuleNotFoundError("gles_delegate.live is gles_apps.live since version 1.1.0", name=__name__)
+raise ModuleNotFoundError("gles_delegate.live is gles_apps.live since version 1.1.0", name="live")

@@ -1,3 +1,3 @@
-"""What was here is gles_apps.ray."""
+"""Moved to gles_apps.ray."""
 
-raise ModuleNotFoundError("gles_delegate.ray is gles_apps.ray since version 1.1.0", name=__name__)
+raise ModuleNotFoundError("gles_delegate.ray is gles_apps.ray since version 1.1.0", name="ray")

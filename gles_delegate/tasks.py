@@ -1,5 +1,3 @@
-"""What was here is gles_apps.tasks."""
+"""Moved to gles_apps.tasks."""
 
-raise ModuleNotFoundError(
-    "gles_delegate.tasks is gles_apps.tasks since version 1.1.0", name=__name__
-)
+raise ModuleNotFoundError("gles_delegate.tasks is gles_apps.tasks since version 1.1.0", name="tasks")

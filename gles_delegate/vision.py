@@ -1,5 +1,3 @@
-"""What was here is gles_apps.vision."""
+"""Moved to gles_apps.vision."""
 
-raise ModuleNotFoundError(
-    "gles_delegate.vision is gles_apps.vision since version 1.1.0", name=__name__
-)
+raise ModuleNotFoundError("gles_delegate.vision is gles_apps.vision since version 1.1.0", name="vision")
