@@ -1,3 +1,3 @@
 """Moved to gles_apps.live."""
 
-raise ModuleNotFoundError("gles_delegate.live is gles_apps.live since version 1.1.0", name="live")
+raise ModuleNotFoundError("gles_delegate.live is gles_apps.live since 1.1.0", name="live")

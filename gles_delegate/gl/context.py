@@ -49,7 +49,6 @@ class GpuContext:
         egl: The context, unless it is adopted.
         driver: The driver, and the limits of its compute shaders.
         is_private: Whether the context is a new one, which shares nothing with others.
-        destroy: Destroys a private context, now or when no thread uses it.
     """
 
     def __init__(
@@ -63,7 +62,6 @@ class GpuContext:
         self._thread = None if any_thread else get_ident()
         self._pid = os.getpid()
         self.is_private = context is None
-        self.destroy: Callable[[EglContext], None] = EglContext.release
         self.egl: EglContext | None = None
         self._adopted: Adopted | None = None
         self._pool = ObjectPool.of(context) if isinstance(context, EglContext) else None
@@ -101,7 +99,7 @@ class GpuContext:
     def release(self) -> None:
         """Destroy the context if it is private."""
         if self.is_private and self.egl is not None:
-            self.destroy(self.egl)
+            self.egl.release()
 
     def refuse(self, ops: Mapping[str, str]) -> None:
         """Have planning leave these ops to the CPU, each with a reason."""

@@ -252,6 +252,11 @@ class Functions:
         setattr(self, name, checked)
         return checked
 
+    def leave_objects(self) -> None:
+        """Delete no more buffers, textures and programs: the end of the context does."""
+        for name in ("glDeleteBuffers", "glDeleteTextures", "glDeleteProgram", "glDeleteShader"):
+            setattr(self, name, lambda *arguments: None)
+
     def check(self, what: str) -> None:
         """Raise a pending error as an error of the call `what`, of the class for its number."""
         code = self.unchecked("glGetError")()

@@ -23,9 +23,8 @@ class _Pooled:
 class ObjectPool:
     """GL objects by what they were made from; each lives as long as its users.
 
-    `take` and `give_back` are never called by two threads at a time: the context is current, or
-    it is private and a thread compiles for its delegate. If it `is_shared`, other delegates may
-    use it.
+    `take` and `give_back` are never called by two threads at a time: the context is current. If it
+    `is_shared`, other delegates may use it.
     """
 
     def __init__(self, is_shared: bool = False) -> None:

@@ -182,11 +182,10 @@ class GlThread(NotPickled):
         """Disable the warning if it is never closed."""
         self._held.warns = False
 
-    def close(self, release: Callable[[], None], stop: Callable[[], None] | None = None) -> None:
+    def close(self, release: Callable[[], None]) -> None:
         """Call `release` there, then destroy the context unless it is the app's.
 
-        Objects that can no longer be deleted are abandoned, after a call of `stop`, which ends
-        threads that use the context, as `release` does. A second call does nothing. It stays
+        Objects that can no longer be deleted are abandoned. A second call does nothing. It stays
         open after `WrongThreadError` and `WrongContextError`; any other error closes it.
         """
 
@@ -195,12 +194,12 @@ class GlThread(NotPickled):
                 return
             try:
                 with self.gpu.guard(only_deletes=True):
+                    if self.gpu.is_private:
+                        self.gpu.gl.leave_objects()
                     in_any_case((release, self.gpu.leave))
             except (WrongThreadError, WrongContextError):
                 raise
             except BaseException as error:
-                if stop is not None:
-                    stop()
                 self._end()
                 with suppress(DelegateError):
                     self.gpu.release()

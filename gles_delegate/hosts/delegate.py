@@ -315,7 +315,7 @@ class GpuDelegate(NotPickled, Closing):
         try:
             if self._thread is not None:
                 if self._bound is not None:
-                    self._thread.close(self._bound.release, self._bound.stop)
+                    self._thread.close(self._bound.release)
                 else:
                     self._thread.close(lambda: None)
         finally:

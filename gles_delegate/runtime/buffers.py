@@ -68,7 +68,6 @@ class Buffers:
         textures = gpu.textures() if plan.has_textures else nullcontext()
         with on_error(self.release), textures:
             for const in plan.constants:
-                shared.check()
                 self._constants[const] = shared.constants.take(const, graph, shared.store)
 
     def bind(self, resources: Mapping[int, Resource], undo: ExitStack) -> Storage:

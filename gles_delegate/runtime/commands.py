@@ -7,7 +7,7 @@ writes what an earlier one read or wrote (WAR, WAW). A run only goes through the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from ctypes import c_int
 from dataclasses import dataclass
@@ -162,14 +162,19 @@ class Recorder:
         watches = [watch for r in storage.resources.values() for watch in r.watches]
         return CommandList(self._gpu, calls, watches, textures)
 
-    def trials(self, storage: Storage, no_groups: int) -> dict[int, list[GlCall]]:
+    def trials(
+        self, storage: Storage, no_groups: int, texts: Container[str]
+    ) -> dict[int, list[GlCall]]:
         """By program, calls that use it without running it; none for programs that sample textures.
 
+        The programs are those of the shaders with these `texts`.
         `no_groups` names a buffer of three zeros, the numbers of work groups. OpenGL skips a
         `glDispatchCompute` of zero groups.
         """
         trials: dict[int, list[GlCall]] = {}
         for group, program, source in self._prepared:
+            if source.text not in texts:
+                continue
             if trials.get(program) or group[0].textures:
                 trials.setdefault(program, [])
                 continue

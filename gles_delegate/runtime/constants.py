@@ -53,7 +53,7 @@ class Constants:
 
     @property
     def nbytes(self) -> int:
-        return sum(packed.size for packed in tuple(self._keys))
+        return sum(packed.size for packed in self._keys)
 
     def take(self, const: Const, graph: Graph, store: Store | None) -> Packed:
         """The constant, from the store if it has it; call `give_back` once for each call."""
@@ -72,6 +72,19 @@ class Constants:
         self._pool.give_back(key)
 
     def _made(self, const: Const, graph: Graph, store: Store | None) -> _PooledConstant:
+        gl, data = self._gpu.gl, self._data(const, graph, store)
+        packed: Packed
+        if const.texture:
+            packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
+        else:
+            packed = TexelBuffer(gl, data, self._with_images)
+        kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
+        gl.label(kind, packed.name, name_constant(const, graph))
+        return _PooledConstant(
+            packed, tuple(graph.tensors[t].data for t in const.tensors if t >= 0)
+        )
+
+    def _data(self, const: Const, graph: Graph, store: Store | None) -> bytes | memoryview:
         function = (const.pack.__module__, const.pack.__qualname__)
         tensors = [graph.tensors[t] for t in const.tensors if t >= 0]
         # Data that planning computed depends on shapes and values.
@@ -83,15 +96,7 @@ class Constants:
             data = _packed(const, graph)
             if store:
                 store.add(key, data)
-        gl = self._gpu.gl
-        packed: Packed
-        if const.texture:
-            packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)
-        else:
-            packed = TexelBuffer(gl, data, self._with_images)
-        kind = gl_names.TEXTURE_OBJECT if const.texture else gl_names.BUFFER_OBJECT
-        gl.label(kind, packed.name, name_constant(const, graph))
-        return _PooledConstant(packed, tuple(tensor.data for tensor in tensors))
+        return data
 
     def _key(self, const: Const, graph: Graph) -> Hashable:
         """Everything that determines the packed bytes."""

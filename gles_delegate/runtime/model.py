@@ -21,7 +21,6 @@ from gles_delegate.runtime.segment import SegmentContext
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.runtime.tuning import Tuner
-from gles_delegate.runtime.upgrade import Upgrades
 from gles_delegate.runtime.variables import Variables
 from gles_delegate.support.closing import in_any_case
 from gles_delegate.version import __version__
@@ -68,7 +67,6 @@ class BoundModel:
         self._shared = Shared(
             gpu, Constants(gpu), Programs(gpu), _store(graph, thread, options, halves[0]), progress
         )
-        self._upgrades = Upgrades(self._shared)
         self.subgraphs: dict[int, Delegation] = {}
         for each, partition, half in zip(lowerings, partitions, halves, strict=True):
             is_first = not self.subgraphs
@@ -79,7 +77,6 @@ class BoundModel:
                 bindings=bindings if is_first and bindings is not None else {},
                 variables=self._variables,
                 shared=self._shared,
-                upgrades=self._upgrades,
                 limits=first,
                 final_limits=final,
                 tuner=Tuner(each, self._shared, half) if _is_tuned(options) else None,
@@ -137,14 +134,9 @@ class BoundModel:
         prepared = [segment for each in self.subgraphs.values() for segment in each.prepared]
         return self.thread.run(lambda: [t for each in prepared for t in each.session.sanitize()])
 
-    def stop(self) -> None:
-        """Stop what compiles in the background."""
-        self._upgrades.stop()
-
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
         self.thread.disown(self._shared.programs)
-        self.stop()  # which may part from the present programs
         deletions = [each.release for each in reversed(self.subgraphs.values())]
         in_any_case([*deletions, self._variables.release, self._shared.programs.release])
 

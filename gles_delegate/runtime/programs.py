@@ -61,9 +61,7 @@ class Programs:
     @property
     def nbytes(self) -> int:
         """Bytes of their binaries; 0 if the driver does not report them."""
-        # A thread may be compiling the others; drivers do not expect a question about these.
-        ready = [shared for shared in tuple(self._shared.values()) if shared.ready]
-        return sum(shared.program.binary_bytes for shared in ready)
+        return sum(shared.program.binary_bytes for shared in self._shared.values() if shared.ready)
 
     def take(self, sources: Sequence[ShaderSource], store: Store | None) -> list[int]:
         """The GL name of each source's program; `compile` makes it usable, `give_back` releases it.
@@ -91,13 +89,12 @@ class Programs:
         trials: Mapping[int, Sequence[GlCall]],
         store: Store | None,
         progress: Progress | None,
-        check: Callable[[], None],
     ) -> None:
         """Wait until the programs taken for `sources` are compiled; raises ShaderError.
 
         `trials` holds calls that use each program once: some drivers, such as llvmpipe and V3D,
-        generate machine code at its first dispatch. New binaries are added to the store. `check` is
-        called before each step, on the thread that compiles; an error stops compiling.
+        generate machine code at its first dispatch. New binaries are added to the store. An error
+        of `progress` stops compiling.
         """
         taken = {source.text: self._shared[source.text] for source in sources}
         # A long text compiles for a long time: such a program must not be the last.
@@ -106,9 +103,7 @@ class Programs:
         report, total = progress or (lambda done, total: None), len(missing)
 
         def try_out(compiled: _PooledProgram) -> None:
-            check()
             compiled.program.finish()
-            check()
             for function, arguments in trials[compiled.program.name]:
                 function(*arguments)
             self._gpu.gl.check("compile")
@@ -130,11 +125,6 @@ class Programs:
 
     def give_back(self, sources: Iterable[ShaderSource]) -> None:
         self._give_back(dict.fromkeys(source.text for source in sources))
-
-    def keep_no_unused(self) -> None:
-        """Free programs without a user, now and later."""
-        self._unused = 0
-        self._give_back(())
 
     def release(self) -> None:
         shared, self._shared = self._shared, {}

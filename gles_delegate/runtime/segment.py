@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -22,13 +23,14 @@ from gles_delegate.runtime.invocation import Invocation, QueuedInvocation, not_k
 from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
-from gles_delegate.runtime.takeover import Takeover
 from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.runtime.turns import Turns
-from gles_delegate.runtime.upgrade import Upgrades
+from gles_delegate.runtime.upgrade import Faster, Upgrade
 from gles_delegate.runtime.variables import Variables
 from gles_delegate.shaders.dispatch import Shape
 from gles_delegate.support.closing import in_any_case
+
+log = logging.getLogger("gles_delegate")
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,6 @@ class SegmentContext:
     bindings: dict[int, Binding]
     variables: Variables
     shared: Shared
-    upgrades: Upgrades
     limits: Limits
     final_limits: Limits | None = None
     tuner: Tuner | None = None
@@ -67,7 +68,7 @@ class Segment:
         self._nodes = nodes
         lowerings, limits = context.lowerings, context.final_limits
         self._planner = Planner(lowerings, nodes, context.limits, context.half, context.tuner)
-        self._takeover = Takeover(context.thread, context.upgrades, self._planner, limits)
+        self._upgrade = Upgrade(context.shared, self._planner, limits)
         self._turns = Turns(context.thread)
         self._session: Session | None = None
         self._lowered: Lowered | None = None
@@ -114,7 +115,7 @@ class Segment:
     @property
     def is_final(self) -> bool:
         """Whether no faster programs are to come."""
-        return self._takeover.is_settled
+        return self._upgrade.is_final
 
     @property
     def session(self) -> Session:
@@ -287,8 +288,7 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        self._takeover.stop()
-        releases = [self._turns.release, self._takeover.release]
+        releases = [self._upgrade.drop, self._turns.release]
         session, self._session = self._session, None
         if session is not None:
             self._thread.disown(session)
@@ -309,7 +309,6 @@ class Segment:
         variables = self._context.variables
         if self._names:
             variables.require(self._names & self._require_lowered().uses.read_first)
-        self._takeover.free_retired(self._turns.sessions)
         while self._bound_again:
             index, binding = self._bound_again.popitem()
             with self._thread.gpu.textures():
@@ -319,20 +318,22 @@ class Segment:
                     commit = self.replan(*self.resolve_with(index, binding), undo)
                     undo.pop_all()
                 commit()
-        present = self.session
-        session = self._takeover.step(present, self._require_lowered(), self._ports) or present
-        session.run(inputs)
-        if session is not present:
-            self._adopt(session)
+        faster = self._upgrade.step(self.session, self._require_lowered(), self._ports)
+        if faster is not None:
+            self._continue_with(faster)
+        self.session.run(inputs)
         variables.mark(self._names)
-        return session
+        return self.session
 
-    def _adopt(self, session: Session) -> None:
-        """Continue with the final session, which has just run."""
+    def _continue_with(self, faster: Faster) -> None:
+        """Replace the session by one of faster programs, which has its state."""
+        present, session = self.session, faster.session
+        assert session is not None
+        self._turns.continue_with(session, present)
         self._thread.own(session)
-        self._planner, self._lowered = self._takeover.finish(self.session)
-        self._session = session
-        self._takeover.free_retired(self._turns.sessions)
+        self._thread.disown(present)
+        self._session, self._planner, self._lowered = session, faster.planner, faster.lowered
+        present.release()
 
     def _read_staged(self, number: int, index: int) -> Array:
         if index in self._constants:
@@ -379,7 +380,6 @@ class Segment:
     def _new_session(
         self, lowered: Lowered, ports: Mapping[int, Port], resources: Mapping[int, Resource]
     ) -> Session:
-        self._takeover.stop()
         plan = self._planner.plan(lowered, ports)
         session = Session(plan, lowered.graph, self._context.shared, resources)
         self._thread.own(session)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
-from gles_delegate.gl.functions import GlCall
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.plan import Plan
 from gles_delegate.report import MemoryReport
@@ -22,7 +21,7 @@ from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.naming import name_dispatch, name_program, name_tensor
 from gles_delegate.runtime.sanitizer import Sanitizer, Trespass
 from gles_delegate.runtime.shared import Shared
-from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER
+from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, ShaderSource
 from gles_delegate.shaders.dispatch import Dispatch
 from gles_delegate.support.closing import in_any_case, on_error, release_all
 
@@ -35,6 +34,8 @@ class Session:
 
     Args:
         resources: Bound buffers and textures of inputs and outputs with their own port.
+        sources: The shaders of the plan, if they are assembled already.
+        loads: Whether to `load` all programs.
 
     Attributes:
         resources: The present bound buffers and textures, by tensor index.
@@ -49,18 +50,20 @@ class Session:
         graph: Graph,
         shared: Shared,
         resources: Mapping[int, Resource] | None = None,
+        sources: Sequence[ShaderSource] = (),
+        loads: bool = True,
     ) -> None:
         self.runs = 0
         self.random_words = np.frombuffer(os.urandom(8), np.uint32)
         gpu = shared.gpu
-        shared = self._shared = replace(shared)  # later sessions may have others
+        self._shared = shared
         self.plan = plan
         self._own_inputs = plan.session_inputs
         self._gpu = gpu
         self._graph = graph
         self._copies: dict[tuple[int, int], Buffer] = {}  # by turn and tensor index
         header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
-        sources = self._sources = plan.sources(gpu.limits, header)
+        sources = self.sources = sources or plan.sources(gpu.limits, header)
         self._new_parameters: dict[int, Array] = {}
         programs = shared.programs.take(sources, shared.store)
         names = [name_dispatch(_joined(group), graph) for group in plan.groups]
@@ -75,28 +78,22 @@ class Session:
                 users = [i for i, other in enumerate(programs) if other == program]
                 text = name_program([names[i] for i in users], sources[users[0]].name)
                 gpu.gl.label(gl_names.PROGRAM_OBJECT, program, text)
-            textures = gpu.textures() if plan.has_textures else nullcontext()
-            with self._trials() as calls, textures:
-                shared.programs.compile(sources, calls, shared.store, shared.progress, shared.check)
-            if shared.store is not None:
-                shared.store.save()
+            if loads:
+                self.load(sources)
+                if shared.store is not None:
+                    shared.store.save()
 
-    def warming(self) -> Generator[None, None, None]:
-        """Use each program once, so that the present context has it; one at each step."""
-        with self._trials() as trials:
-            for calls in trials.values():
-                for function, arguments in calls:
-                    function(*arguments)
-                yield
-
-    @contextmanager
-    def _trials(self) -> Iterator[dict[int, list[GlCall]]]:
-        """Calls that use each program without running it; see `Recorder.trials`."""
-        gl = self._gpu.gl
+    def load(self, sources: Sequence[ShaderSource]) -> None:
+        """Wait until the programs of some of its `sources` are compiled; raises ShaderError."""
+        gl, shared = self._gpu.gl, self._shared
+        texts = {source.text for source in sources}
         before = gl.integer(gl_names.DISPATCH_INDIRECT_BUFFER_BINDING)
         no_groups = Buffer(gl, bytes(12))
+        textures = self._gpu.textures() if self.plan.has_textures else nullcontext()
         try:
-            yield self._recorder.trials(self._buffers.storage, no_groups.name)
+            trials = self._recorder.trials(self._buffers.storage, no_groups.name, texts)
+            with textures:
+                shared.programs.compile(sources, trials, shared.store, shared.progress)
         finally:
             before = gl.existing("Buffer", before)
             gl.unchecked("glBindBuffer")(gl_names.DISPATCH_INDIRECT_BUFFER, before)
@@ -268,11 +265,12 @@ class Session:
         self.runs = other.runs
         self.random_words = other.random_words
 
-    def release(self) -> None:
-        self._shared.handover.free(self._free)
+    def take_staged(self, other: Session) -> None:
+        """Take over the copies of `stage`, for `read_staged`."""
+        self._copies, other._copies = other._copies, {}
 
-    def _free(self) -> None:
-        sources, self._sources = self._sources, []
+    def release(self) -> None:
+        sources, self.sources = self.sources, ()
         copies, self._copies = self._copies, {}
         give_back = partial(self._shared.programs.give_back, sources)
         release_copies = partial(release_all, copies.values())

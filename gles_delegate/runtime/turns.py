@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
 
 from gles_delegate.gl.sync import delete_fence
@@ -25,11 +25,6 @@ class Turns:
         self._staged: dict[int, Session] = {}  # by turn
         self._invocations: list[Invocation] = []
 
-    @property
-    def sessions(self) -> Collection[Session]:
-        """The sessions that have results of the last two runs."""
-        return self._staged.values()
-
     def next(self) -> int:
         """The number of a run that starts."""
         self._started += 1
@@ -42,6 +37,11 @@ class Turns:
         session.stage(number % 2)
         self._invocations.append(Invocation(self._thread, read))
         return self._invocations[-1]
+
+    def continue_with(self, session: Session, earlier: Session) -> None:
+        """Read the results of an earlier session from one of the same shapes."""
+        session.take_staged(earlier)
+        self._staged = dict.fromkeys(self._staged, session)
 
     def has(self, number: int) -> bool:
         """Whether it still has the results of a run."""

@@ -33,8 +33,8 @@ from gles_delegate.gl import llvmpipe
 from gles_delegate.gl.context import MAX_TEXTURES
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EglBinding, EglError, libegl
-from gles_delegate.runtime import takeover, upgrade
-from gles_delegate.runtime.upgrade import Build, Upgrade, Upgrades
+from gles_delegate.runtime import upgrade
+from gles_delegate.support.threads import Thread
 from tests.attack.workers import Outcome
 from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.small import allocated, check
@@ -126,18 +126,16 @@ class Calls:
         for name in egl_names._PROTOTYPES:
             with suppress(gd.GLError):
                 replace(egl, name, partial(self._egl, name, getattr(egl, name)))
-        start = Upgrades.start
 
-        def start_and_wait(upgrades: Upgrades, build: Build) -> Upgrade:
-            started = start(upgrades, build)
-            assert started is not None
-            started._thread.join()
-            return started
+        def run_at_once(compiler: upgrade._Compiler, job: upgrade._Job) -> bool:
+            thread = Thread(job.run, "gles_delegate upgrade")
+            thread.start()
+            thread.join()
+            return True
 
         # Calls of other threads come in no order.
-        replace(Upgrades, "start", start_and_wait)
-        replace(takeover, "_OFTEN", 2)
-        replace(upgrade, "_BUDGET", 60.0)
+        replace(upgrade._Compiler, "add", run_at_once)
+        replace(upgrade, "_OFTEN", 2)
         replace(llvmpipe, "_PATIENCE", 60.0)
         return self
 

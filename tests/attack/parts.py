@@ -24,7 +24,6 @@ from tests.attack.soak import SOAKS, run_soak
 from tests.attack.sources import run_source
 from tests.attack.tasks import run_tasks
 from tests.attack.trial import Trial
-from tests.attack.upgrades import run_upgrades
 from tests.attack.verdicts import run_verdicts
 from tests.attack.workers import Outcome, Worker
 from tests.support.random_graphs import KINDS
@@ -84,7 +83,6 @@ PARTS = {
     "results": Part("tables of results", partial(_alone, run_results, 60), 0.05),
     "downloads": Part("downloads of models", partial(_alone, run_downloads, 60), 0.05),
     "requests": Part("requests over HTTP", partial(_alone, run_requests, 60), 0.05),
-    "upgrades": Part("programs in the background", partial(_alone, run_upgrades, 120), 0.05),
     "verdicts": Part("verdicts on drivers", partial(_alone, run_verdicts, 60), 0.05),
     "soak": Part("soaks", partial(_alone, run_soak, 600), 0.1, lambda: len(SOAKS)),
 }

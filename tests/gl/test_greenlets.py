@@ -52,10 +52,10 @@ def use(kind: str, is_first: bool) -> None:
     if is_first:
         patch_all(kind)
     import gles_delegate as gd
-    from gles_delegate.runtime import takeover
+    from gles_delegate.runtime import upgrade
     from tests.support.small import allocated, check
 
-    takeover._OFTEN = 2  # runs until programs are compiled in the background
+    upgrade._OFTEN = 2  # runs until programs are compiled in the background
     if not is_first:
         patch_all(kind)
     for own_thread in (False, True):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import gc
+import random
 import threading
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from hashlib import pbkdf2_hmac
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Lock
-from time import monotonic, sleep, thread_time
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -21,7 +17,6 @@ import gles_delegate as gd
 from gles_delegate.errors import OutOfGpuMemoryError
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.program import Program
-from gles_delegate.runtime import upgrade
 from gles_delegate.runtime.segment import Segment
 from gles_delegate.runtime.session import Session
 from tests.support.convolutions import (
@@ -36,22 +31,21 @@ from tests.support.process import run_python
 from tests.support.small import allocated
 
 pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.background]
-
-SECONDS = 120
-"""Longer than a thread of low priority waits for a processor."""
+SECONDS = 120  # longer than a thread of low priority waits for a processor
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[Session]:
-    """The final sessions that took over."""
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
+    """The sessions that took over."""
     sessions: list[Session] = []
-    adopt = Segment._adopt
+    step = Segment._continue_with
 
-    def recorded(self: Segment, session: Session) -> None:
-        adopt(self, session)
-        sessions.append(session)
+    def recorded(self: Segment, faster: Any) -> None:
+        before = self.session
+        step(self, faster)
+        sessions.extend({self.session} - {before})
 
-    monkeypatch.setattr(Segment, "_adopt", recorded)
+    monkeypatch.setattr(Segment, "_continue_with", recorded)
     return sessions
 
 
@@ -62,10 +56,15 @@ def interpreter() -> Iterator[gd.Interpreter]:
 
 
 def prepared(delegate: gd.GpuDelegate, model: bytes | None = None) -> gd.Interpreter:
-    content = model or network()
-    interpreter = allocated(delegate, content)
+    interpreter = allocated(delegate, model or network())
     interpreter.set_tensor(0, INPUT)
     return interpreter
+
+
+def resize(interpreter: gd.Interpreter, height: int) -> None:
+    interpreter.resize_tensor_input(0, (1, height, 20, 8))
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(0, INPUT[:, :height])
 
 
 def result(interpreter: gd.Interpreter) -> Any:
@@ -73,31 +72,67 @@ def result(interpreter: gd.Interpreter) -> Any:
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
-def run_until(interpreter: gd.Interpreter, taken: list[Session]) -> Any:
-    """Run until a session has taken over; return the last result."""
-    end = monotonic() + SECONDS
-    while not taken:
-        last = result(interpreter)
-        assert monotonic() < end, "the final programs did not take over"
+def job_of(interpreter: gd.Interpreter) -> Any:
+    return interpreter._host.delegation._segments[0]._upgrade.job
+
+
+def run_until(done: Callable[[], object], run: Callable[[], Any]) -> list[Any]:
+    """The results of runs until something is true, and of three more."""
+    results, end = [], monotonic() + SECONDS
+    while not done():
+        results.append(run())
+        assert monotonic() < end, "the faster programs did not take over"
         sleep(0.002)
-    return last
+    return results + [run() for _ in range(3)]
 
 
-def test_the_results_are_the_same(interpreter: gd.Interpreter, taken: list[Session]) -> None:
-    first = result(interpreter)
-    np.testing.assert_array_equal(run_until(interpreter, taken), first)
-    np.testing.assert_array_equal(result(interpreter), first)
+def tiles(session: Session) -> set[Any]:
+    return {d.defines.get("PIXELS") for d in session.plan.dispatches}
+
+
+def test_faster_programs_have_the_same_results(
+    interpreter: gd.Interpreter, taken: list[Session]
+) -> None:
+    first = interpreter._host.delegation._segments[0].session
+    for each in run_until(lambda: taken, lambda: result(interpreter)):
+        np.testing.assert_array_equal(each, result(interpreter))
     assert len(taken) == 1
+    assert any(isinstance(tile, int) and tile >= 4 for tile in tiles(taken[0]) - tiles(first))
+
+
+def test_they_come_from_the_cache(tmp_path: Path) -> None:
+    """The runs that load them compile none: they add no file."""
+    code = """
+import sys, threading, time, pathlib, gles_delegate as gd
+folder = pathlib.Path(sys.argv[2])
+def files():
+    time.sleep(0.5)  # Mesa writes them on a thread
+    return sum(each.is_file() and each.name != "index" for each in folder.rglob("*"))
+interpreter = gd.Interpreter(model_path=sys.argv[1])
+interpreter.allocate_tensors()
+for _ in range(2):
+    interpreter.invoke()
+first = files()
+for thread in threading.enumerate():
+    if "upgrade" in thread.name:
+        thread.join()
+compiled = files()
+while not interpreter._host.delegation._segments[0].is_final:
+    interpreter.invoke()
+interpreter.invoke()
+print(first > 0, compiled > 0, files() - compiled)
+interpreter.close()
+"""
+    model, cache = tmp_path / "model.tflite", tmp_path / "cache"
+    model.write_bytes(network())
+    done = run_python(code, model, cache, MESA_SHADER_CACHE_DIR=str(cache))
+    assert (done.stdout.split()[1:], done.stderr) == (["True", "0"], "")
 
 
 def test_states_continue(taken: list[Session]) -> None:
-    results: list[Any] = []
     with gd.GpuDelegate() as delegate:
         interpreter = prepared(delegate, network(with_state=True))
-        while len(taken) < 1 or len(results) < 5:
-            results.append(result(interpreter))
-            sleep(0.002)
-        results += [result(interpreter) for _ in range(3)]
+        results = run_until(lambda: taken, lambda: result(interpreter))
     options = gd.GpuDelegateOptions(background_compilation=False)
     with gd.GpuDelegate(options) as delegate:
         interpreter = prepared(delegate, network(with_state=True))
@@ -106,159 +141,37 @@ def test_states_continue(taken: list[Session]) -> None:
     assert not np.array_equal(results[0], results[1])
 
 
-def test_two_models_at_once(taken: list[Session]) -> None:
-    with gd.GpuDelegate() as one, gd.GpuDelegate() as other:
-        interpreters = [prepared(one), prepared(other)]
-        first, end = result(interpreters[0]), monotonic() + SECONDS
-        while len(taken) < 2:
-            for interpreter in interpreters:
-                np.testing.assert_array_equal(result(interpreter), first)
-            assert monotonic() < end
-            sleep(0.002)
-
-
-def test_with_a_folder(taken: list[Session], tmp_path: Any) -> None:
-    """The next start compiles neither the first nor the final programs."""
-    options = gd.GpuDelegateOptions(serialization_dir=tmp_path)
-    for start in range(2):
-        with gd.GpuDelegate(options) as delegate:
-            interpreter = prepared(delegate)
-            first = result(interpreter)
-            np.testing.assert_array_equal(run_until(interpreter, taken), first)
-            programs = taken.pop()._shared.programs._shared.values()
-            assert {each.program.is_from_binary for each in programs} == {start > 0}
-
-
-def test_the_programs_differ(interpreter: gd.Interpreter, taken: list[Session]) -> None:
-    run_until(interpreter, taken)
-    tiles = [d.defines.get("PIXELS") for d in taken[0].plan.dispatches]
-    assert any(isinstance(tile, int) and tile >= 4 for tile in tiles)
-
-
-def test_one_run_compiles_nothing_more(
-    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[object] = []
-    monkeypatch.setattr(upgrade.Upgrades, "start", lambda self, build: started.append(build))
-    result(interpreter)
-    assert not started
-
-
-def test_progress_tells_of_both(taken: list[Session]) -> None:
-    calls: list[tuple[int, int]] = []
-    here = threading.get_ident()
-
-    def progress(done: int, total: int) -> None:
-        assert threading.get_ident() == here
-        calls.append((done, total))
-
-    with gd.GpuDelegate(progress=progress) as delegate:
+def test_progress_is_told_on_the_delegate_s_thread(taken: list[Session]) -> None:
+    calls: list[tuple[int, int, int]] = []
+    with gd.GpuDelegate(progress=lambda *c: calls.append((*c, threading.get_ident()))) as delegate:
         interpreter = prepared(delegate)
         first = len(calls)
-        assert calls[-1][0] == calls[-1][1]
-        run_until(interpreter, taken)
-        assert calls[first:][-1][0] == calls[first:][-1][1]
+        run_until(lambda: taken, lambda: result(interpreter))
+    assert {each[2] for each in calls} == {threading.get_ident()}
+    assert len(calls) > first
+    assert calls[-1][0] == calls[-1][1]
 
 
-def test_it_can_be_switched_off(taken: list[Session]) -> None:
-    options = gd.GpuDelegateOptions(background_compilation=False)
-    with gd.GpuDelegate(options) as delegate:
+@pytest.mark.parametrize("kind", ["one run", "switched off", "an app's context"])
+def test_nothing_is_compiled(kind: str, taken: list[Session]) -> None:
+    options = gd.GpuDelegateOptions(background_compilation=kind != "switched off")
+    own = gd.EglContext() if kind == "an app's context" else None
+    with gd.GpuDelegate(options, context=own) as delegate:
         interpreter = prepared(delegate)
-        threads = threading.active_count()
-        for _ in range(5):
+        for _ in range(1 if kind == "one run" else 5):
             result(interpreter)
-        assert threading.active_count() == threads
+            assert not background_threads()
     assert not taken
 
 
-def test_not_in_an_app_s_context(taken: list[Session]) -> None:
-    with gd.EglContext() as context, gd.GpuDelegate(context=context) as delegate:
-        interpreter = prepared(delegate)
-        for _ in range(5):
-            result(interpreter)
-        assert not background_threads()
-
-
-@pytest.fixture
-def slow(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set when the background compiles a program, which takes a while."""
-    begun = threading.Event()
-    finish = slowed(Program.finish, 0.2)
-
-    def waiting(self: Program) -> None:
-        if is_background():
-            begun.set()
-        finish(self)
-
-    monkeypatch.setattr(Program, "finish", waiting)
-    return begun
-
-
-def begin(interpreter: gd.Interpreter, begun: threading.Event) -> Any:
-    """Run until the background compiles."""
-    for _ in range(3):
-        last = result(interpreter)
-    assert begun.wait(SECONDS)
-    return last
-
-
-def test_closed_in_the_middle(slow: threading.Event) -> None:
-    with gd.GpuDelegate() as delegate:
-        begin(prepared(delegate), slow)
-    wait_for_background()
-
-
-def test_lost_in_the_middle(slow: threading.Event) -> None:
-    """A context that was reset cannot be entered to close, but its threads end."""
-    delegate = gd.GpuDelegate()
-    begin(prepared(delegate), slow)
-    delegate._thread.gpu.gl.lost = "a test"  # type: ignore[union-attr]
-    with pytest.raises(gd.ContextLostError):
-        delegate.close()
-    wait_for_background()
-
-
-def test_resized_in_the_middle(
-    interpreter: gd.Interpreter, slow: threading.Event, taken: list[Session]
-) -> None:
-    begin(interpreter, slow)
-    interpreter.resize_tensor_input(0, (1, 12, 9, 8))
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(0, INPUT[:, :12, :9])
-    small = result(interpreter)
-    np.testing.assert_array_equal(run_until(interpreter, taken), small)
-    interpreter.resize_tensor_input(0, INPUT.shape)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(0, INPUT)
-    whole = result(interpreter)
-    np.testing.assert_allclose(whole[:, :9, :6], small[:, :9, :6], rtol=1e-4, atol=1e-5)
-    assert len(taken) == 1
-
-
-def test_no_thread_is_to_be_had(
-    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first programs stay."""
-    first = result(interpreter)
-
-    def refuse(self: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    for _ in range(5):
-        np.testing.assert_array_equal(result(interpreter), first)
-    assert interpreter._host.delegation._segments[0].is_final
-
-
 class Stuck:
-    """A program that the background compiles until `go` is set."""
+    """Programs that the background compiles until `go` is set."""
 
     def __init__(self) -> None:
-        self.begun, self.go = threading.Event(), threading.Event()
+        self.begun, self.go = list[object](), threading.Event()
 
-    def __call__(self) -> None:
-        self.begun.set()
-        assert self.go.wait(SECONDS)
+    def begin(self, interpreter: gd.Interpreter) -> Any:
+        return run_until(lambda: self.begun, lambda: result(interpreter))[-1]
 
 
 @pytest.fixture
@@ -266,8 +179,9 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stuck]:
     stuck, finish = Stuck(), Program.finish
 
     def waiting(self: Program) -> None:
-        if is_background():
-            stuck()
+        if is_background() and not stuck.go.is_set():
+            stuck.begun.append(self)
+            assert stuck.go.wait(SECONDS)
         finish(self)
 
     monkeypatch.setattr(Program, "finish", waiting)
@@ -276,279 +190,156 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stuck]:
     wait_for_background()
 
 
-def test_close_does_not_wait_for_a_program(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its thread frees the programs."""
-    freed: list[threading.Thread] = []
-    release = Program.release
-
-    def recorded(self: Program) -> None:
-        freed.append(threading.current_thread())
-        release(self)
-
-    monkeypatch.setattr(Program, "release", recorded)
-    with gd.GpuDelegate() as delegate:
-        begin(prepared(delegate), stuck.begun)
-        start = monotonic()
-    assert monotonic() - start < 1
-    (thread,) = background_threads()
-    assert not freed
+def end_of_job(stuck: Stuck, job: Any) -> None:
+    """Let its program finish: the job must end, without a result."""
     stuck.go.set()
     wait_for_background()
-    assert {*freed} == {thread}
-    assert delegate._thread.gpu.egl._native is None  # type: ignore[union-attr]
+    assert job.is_done
+    assert job.faster is None
+
+
+def test_close_does_not_wait_for_a_program(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread frees it, and ends."""
+    freed, release = list[object](), Program.release
+    with gd.GpuDelegate() as delegate:
+        interpreter = prepared(delegate)
+        stuck.begin(interpreter)
+        job = job_of(interpreter)
+        start = monotonic()
+    assert monotonic() - start < 1
+    monkeypatch.setattr(Program, "release", lambda p: (freed.append(p), release(p)))
+    end_of_job(stuck, job)
+    assert stuck.begun[0] in freed
+
+
+def test_a_delegate_that_is_not_closed_is_freed(stuck: Stuck) -> None:
+    delegate = gd.GpuDelegate()
+    interpreter = prepared(delegate)
+    stuck.begin(interpreter)
+    job = job_of(interpreter)
+    with pytest.warns(ResourceWarning, match="not closed"):
+        del delegate, interpreter
+    gc.collect()
+    end_of_job(stuck, job)
 
 
 def test_resizing_does_not_wait_for_a_program(
     interpreter: gd.Interpreter, stuck: Stuck, taken: list[Session]
 ) -> None:
-    """The thread ends alone with its objects; the delegate has others, and an upgrade of them."""
-    delegation = interpreter._host.delegation
-    gl, bound = delegation.thread.gpu.gl, delegation._context.shared
-    whole, first = begin(interpreter, stuck.begun), bound.programs
-    for size in (12, 24):
+    """The new size has its own upgrade, after that program."""
+    whole = stuck.begin(interpreter)
+    for height in (12, 16):
         start = monotonic()
-        interpreter.resize_tensor_input(0, (1, size, 20, 8))
-        interpreter.allocate_tensors()
-        interpreter.set_tensor(0, INPUT[:, :size])
+        resize(interpreter, height)
         small = result(interpreter)
-        assert monotonic() - start < 3
+        assert monotonic() - start < 2
         np.testing.assert_allclose(small[:, :8], whole[:, :8], rtol=1e-4, atol=1e-5)
-    assert bound.programs is not first
-    assert len(first._shared) > 0
     stuck.go.set()
-    np.testing.assert_array_equal(run_until(interpreter, taken), small)
-    wait_for_background()
-    assert not first._shared
-    names = [each.program.name for each in bound.programs._shared.values()]
-    assert delegation.thread.run(lambda: all(map(gl.glIsProgram, names)))
+    for each in run_until(lambda: taken, lambda: result(interpreter)):
+        np.testing.assert_array_equal(each, small)
+    assert len(taken) == 1
+    resize(interpreter, 24)
+    np.testing.assert_allclose(result(interpreter), whole, rtol=1e-4, atol=1e-5)
 
 
 def test_binding_does_not_wait_for_a_program(stuck: Stuck, taken: list[Session]) -> None:
     with gd.GpuDelegate() as delegate:
         interpreter = prepared(delegate)
-        whole = begin(interpreter, stuck.begun)
-        output = interpreter.get_output_details()[0]["index"]
+        whole = stuck.begin(interpreter)
         buffer = delegate.bound.thread.run(lambda: Buffer(delegate.gpu.gl, bytes(whole.nbytes)))
         start = monotonic()
+        output = interpreter.get_output_details()[0]["index"]
         delegate.bind_buffer_to_tensor(output, buffer.name)
         np.testing.assert_array_equal(result(interpreter), whole)
-        assert monotonic() - start < 3
+        assert monotonic() - start < 2
         stuck.go.set()
-        np.testing.assert_array_equal(run_until(interpreter, taken), whole)
+        for each in run_until(lambda: taken, lambda: result(interpreter)):
+            np.testing.assert_array_equal(each, whole)
 
 
-BUSY = """
-import time
-end = time.monotonic() + 100
-while time.monotonic() < end:
-    pass
-"""
-
-
-def test_a_busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program of a second, of low priority beside others, takes many."""
-    begun, finish = threading.Event(), Program.finish
-
-    def long(self: Program) -> None:
-        if is_background():
-            begun.set()
-            end = thread_time() + 1
-            while thread_time() < end:
-                pbkdf2_hmac("sha256", b"", b"", 20000)  # without Python's lock
-        finish(self)
-
-    monkeypatch.setattr(Program, "finish", long)
-    others = [
-        subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2 * (os.cpu_count() or 1))
-    ]
-    try:
-        seconds = []
-        delegate = gd.GpuDelegate()
+@pytest.mark.parametrize("seed", range(6))
+def test_any_calls(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each run has its result, and no thread is left."""
+    choose = random.Random(seed)
+    slow = slowed(Program.finish, choose.choice((0, 0.01, 0.1)))
+    monkeypatch.setattr(Program, "finish", slow)
+    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=seed % 2 > 0)) as delegate:
         interpreter = prepared(delegate)
-        begin(interpreter, begun)
-        start = monotonic()
-        interpreter.resize_tensor_input(0, (1, 12, 9, 8))
-        interpreter.allocate_tensors()
-        seconds.append(monotonic() - start)
-        interpreter.set_tensor(0, INPUT[:, :12, :9])
-        begin(interpreter, begun)
-        start = monotonic()
-        delegate.close()
-        seconds.append(monotonic() - start)
-    finally:
-        for other in others:
-            other.kill()
-            other.wait()
-    assert max(seconds) < 3, seconds
+        output, pending = interpreter.get_output_details()[0]["index"], list[Any]()
+        expected = {24: result(interpreter)}
+        for kind in choose.choices(("run", "start", "pause", "resize"), (6, 6, 1, 1), k=60):
+            height = interpreter.get_input_details()[0]["shape"][1]
+            if kind == "run":
+                np.testing.assert_array_equal(result(interpreter), expected[height])
+            elif kind == "start":
+                pending = [*pending[-1:], interpreter.invoke_async()]
+                np.testing.assert_array_equal(pending[0].get_tensor(output), expected[height])
+            elif kind == "pause":
+                sleep(choose.choice((0.001, 0.3)))
+            else:
+                pending.clear()
+                resize(interpreter, height := choose.choice((12, 24)))
+                first = result(interpreter)
+                np.testing.assert_array_equal(first, expected.setdefault(height, first))
     wait_for_background()
 
 
-def test_sessions_that_were_not_taken_over_are_gone(
-    taken: list[Session], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [OutOfGpuMemoryError("x"), gd.ShaderError("x"), MemoryError()])
+@pytest.mark.parametrize("place", ["while compiling", "while taking over", "without a thread"])
+def test_after_an_error_the_first_programs_stay(
+    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch, error: Exception, place: str
 ) -> None:
-    started: list[upgrade.Upgrade | None] = []
-    start = upgrade.Upgrades.start
-
-    def recorded(self: upgrade.Upgrades, build: upgrade.Build) -> upgrade.Upgrade | None:
-        started.append(start(self, build))
-        return started[-1]
-
-    monkeypatch.setattr(upgrade.Upgrades, "start", recorded)
-    with gd.GpuDelegate() as delegate:
-        interpreter = prepared(delegate)
-        for number, size in enumerate((12, 24, 12), 1):
-            while len(started) < number:  # another run would take over
-                result(interpreter)
-            for thread in background_threads():
-                thread.join(SECONDS)
-            interpreter.resize_tensor_input(0, (1, size, 20, 8))
-            interpreter.allocate_tensors()
-            interpreter.set_tensor(0, INPUT[:, :size])
-        assert not taken
-        held = delegate._thread._held.objects  # type: ignore[union-attr]
-        assert sum(isinstance(each, Session) for each in held) == 1
-
-
-def test_a_lost_delegate_frees_both(slow: threading.Event) -> None:
-    """Without close(), the thread ends, and the garbage collector frees the sessions."""
-    delegate = gd.GpuDelegate()
-    begin(prepared(delegate), slow)
-    wait_for_background()
-    with pytest.warns(ResourceWarning, match="not closed"):
-        del delegate
-
-
-def test_asynchronous_results_of_the_earlier_programs_stay(
-    interpreter: gd.Interpreter, taken: list[Session]
-) -> None:
-    output = interpreter.get_output_details()[0]["index"]
-    expected = result(interpreter)
-    end = monotonic() + SECONDS
-    runs = [interpreter.invoke_async()]
-    while len(taken) < 1:
-        interpreter.set_tensor(0, INPUT)
-        runs.append(interpreter.invoke_async())
-        sleep(0.002)
-        assert monotonic() < end
-        np.testing.assert_array_equal(runs[-2].get_tensor(output), expected)
-    np.testing.assert_array_equal(runs[-1].get_tensor(output), expected)
-    for _ in range(3):
-        interpreter.invoke_async().wait()
-
-
-@pytest.mark.parametrize(
-    "error", [OutOfGpuMemoryError("full"), gd.ShaderError("no"), MemoryError()]
-)
-def test_an_error_leaves_the_first_programs(
-    interpreter: gd.Interpreter, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    first = result(interpreter)
+    first, finish = result(interpreter), Program.finish
 
     def fail(self: Program) -> None:
-        raise error
+        if is_background() == (place == "while compiling"):
+            raise error
+        finish(self)
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(Program, "finish", fail)
-    monkeypatch.setattr(Program, "start", fail)
-    for _ in range(40):
-        np.testing.assert_array_equal(result(interpreter), first)
-        sleep(0.01)
-
-
-def test_any_thread_of_its_own(taken: list[Session]) -> None:
-    """Two threads run while the final programs take over, and check each result."""
-    options = gd.GpuDelegateOptions(own_thread=True)
-    with gd.GpuDelegate(options) as delegate, ThreadPoolExecutor(2) as pool:
-        interpreter = prepared(delegate)
-        output = interpreter.get_output_details()[0]["index"]
-        expected, end = result(interpreter), monotonic() + SECONDS
-
-        turn = Lock()  # results of the last two runs alone can be read
-
-        def run() -> None:
-            is_last = False
-            while not is_last:
-                assert monotonic() < end, "the final programs did not take over"
-                is_last = bool(taken)
-                with turn:
-                    actual = interpreter.invoke_async().get_tensor(output)
-                np.testing.assert_array_equal(actual, expected)
-                sleep(0.001)
-
-        for future in [pool.submit(run) for _ in range(2)]:
-            future.result()
-        assert len(taken) == 1
+    if place == "without a thread":
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+    segment = interpreter._host.delegation._segments[0]
+    session = segment.session
+    for each in run_until(lambda: segment.is_final, lambda: result(interpreter)):
+        np.testing.assert_array_equal(each, first)
+    assert segment.session is session
 
 
 ENDS = """
-import sys, numpy as np, gles_delegate as gd
-delegate = gd.GpuDelegate()
-interpreter = gd.Interpreter(model_path=sys.argv[1], experimental_delegates=[delegate])
+import ctypes, sys, threading, time
+libc = ctypes.CDLL(None)
+if sys.argv[3] == "stuck" and hasattr(libc, "on_exit"):
+    libc.on_exit(libc.abort, None)  # C's exit functions must not run
+import gles_delegate as gd
+from gles_delegate.gl.program import Program
+finish, begun, stuck = Program.finish, threading.Event(), sys.argv[3] == "stuck"
+def finish_late(program):
+    if "upgrade" in threading.current_thread().name:
+        begun.set()
+        time.sleep(60 * stuck)
+    finish(program)
+Program.finish = finish_late
+interpreter = gd.Interpreter(model_path=sys.argv[1])
 interpreter.allocate_tensors()
 for _ in range(int(sys.argv[2])):
     interpreter.invoke()
-"""
-COUNTS = """
-import atexit, threading, time
-begun, ended = [], []
-atexit.register(lambda: print(len(begun), sum(begun)))
-from gles_delegate.gl.program import Program
-finish = Program.finish
-def slow(program):
-    if threading.current_thread() is not threading.main_thread():
-        begun.append(bool(ended))
-        time.sleep(0.3)
-    finish(program)
-Program.finish = slow
-"""
-WAITS = """
-while len(begun) < 2:
-    time.sleep(0.01)
-ended.append(True)
-"""
-
-
-def end_early(code: str, folder: Path, runs: int, status: int = 0) -> str:
-    """The output of a process that ends after some runs."""
-    model = folder / "model.tflite"
-    model.write_bytes(network())
-    done = run_python(code, model, runs, MESA_SHADER_CACHE_DIR=str(folder / "cache"))
-    assert (done.returncode, done.stderr) == (status, "")
-    return done.stdout
-
-
-@pytest.mark.parametrize("runs", [1, 2, 5, 60])
-def test_a_process_that_ends_meanwhile(tmp_path: Path, runs: int) -> None:
-    end_early(ENDS, tmp_path, runs)
-
-
-STUCK = """
-import threading, time
-from gles_delegate.gl.program import Program
-finish, begun = Program.finish, threading.Event()
-def stuck(program):
-    if "upgrade" in threading.current_thread().name:
-        begun.set()
-        time.sleep(60)
-    finish(program)
-Program.finish = stuck
-"""
-ENDS_STUCK = """
-begun.wait()
-print("the end")
+if sys.argv[3]:
+    begun.wait()
+print("the end", time.monotonic())
 sys.exit(3)
 """
 
 
-def test_a_process_ends_beside_a_long_program(tmp_path: Path) -> None:
-    """Within a second, with its status and its output."""
-    start = monotonic()
-    end_early(ENDS, tmp_path, 3)
-    usual, start = monotonic() - start, monotonic()
-    assert end_early(STUCK + ENDS + ENDS_STUCK, tmp_path, 3, status=3) == "the end\n"
-    assert monotonic() - start < usual + 3
-
-
-def test_a_process_that_ends_compiles_nothing_more(tmp_path: Path) -> None:
-    begun, after_the_end = map(int, end_early(COUNTS + ENDS + WAITS, tmp_path, 3).split())
-    assert begun >= 2
-    assert after_the_end == 0
+@pytest.mark.parametrize(("runs", "kind"), [(1, ""), (5, ""), (60, ""), (3, "begun"), (3, "stuck")])
+def test_a_process_ends_meanwhile(tmp_path: Path, runs: int, kind: str) -> None:
+    """Soon, with its status and its output."""
+    model = tmp_path / "model.tflite"
+    model.write_bytes(network())
+    done = run_python(ENDS, model, runs, kind, MESA_SHADER_CACHE_DIR=str(tmp_path / "cache"))
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.startswith("the end")
+    assert monotonic() - float(done.stdout.split()[-1]) < 10
