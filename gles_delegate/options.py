@@ -70,8 +70,7 @@ class GpuDelegateOptions:
         background_compilation: On Mesa's software rasterizer, in the delegate's own context, run
             small programs first: the first answer comes in half the time. After the second run, a
             thread of low priority compiles programs that are 1.05 to 1.5 times as fast, and a
-            later run switches to them. The results are the same. At exit, the process waits for
-            the program that is being compiled.
+            later run switches to them. The results are the same.
         winograd: On GPUs where it is faster, compute convolutions with 3 x 3 windows by Winograd's
             algorithm, with a quarter of the multiplications. Errors are up to twice as large,
             relative to the largest input of a tile of 6 x 6 pixels, and what is not finite spreads

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -29,8 +28,6 @@ from gles_delegate.runtime.upgrade import Faster, Upgrade
 from gles_delegate.runtime.variables import Variables
 from gles_delegate.shaders.dispatch import Shape
 from gles_delegate.support.closing import in_any_case
-
-log = logging.getLogger("gles_delegate")
 
 
 @dataclass(frozen=True)
