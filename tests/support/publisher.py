@@ -19,14 +19,14 @@ class Publisher:
 
     Attributes:
         answer: Answers each request.
-        ranges: The header Range of each request, or None.
+        requests: Their number.
         released: Set when answers that hang may end.
     """
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self.answer: Answer = right
-        self.ranges: list[str | None] = []
+        self.requests = 0
         self.released = Event()
         self.url = ""
 
@@ -41,14 +41,8 @@ class Request(BaseHTTPRequestHandler):
 
     publisher: Publisher
 
-    @property
-    def begin(self) -> int:
-        """The first byte that is asked for."""
-        range_ = self.headers["Range"]
-        return int(range_.removeprefix("bytes=").removesuffix("-")) if range_ else 0
-
     def do_GET(self) -> None:
-        self.publisher.ranges.append(self.headers["Range"])
+        self.publisher.requests += 1
         with suppress(BrokenPipeError, ConnectionResetError):
             self.publisher.answer(self)
 
@@ -83,42 +77,21 @@ def publishing(content: bytes) -> Iterator[Publisher]:
 
 
 def right(request: Request) -> None:
-    content = request.publisher.content
-    if not request.headers["Range"]:
-        request.head(200, Content_Length=len(content))
-    elif request.begin >= len(content):
-        request.head(416)
-        return
-    else:
-        last = len(content) - 1
-        range_ = f"bytes {request.begin}-{last}/{len(content)}"
-        request.head(206, Content_Range=range_, Content_Length=len(content) - request.begin)
-    request.wfile.write(content[request.begin :])
-
-
-def ignoring_ranges(request: Request) -> None:
     request.head(200, Content_Length=len(request.publisher.content))
     request.wfile.write(request.publisher.content)
 
 
 def cut_off(request: Request) -> None:
-    """The connection ends after a half of what is missing."""
-    _half(request)
+    """The connection ends after a half."""
+    content = request.publisher.content
+    request.head(200, Content_Length=len(content))
+    request.wfile.write(content[: len(content) // 2])
+    request.wfile.flush()
 
 
 def silent_halfway(request: Request) -> None:
-    _half(request)
+    cut_off(request)
     request.hang()
-
-
-def _half(request: Request) -> None:
-    content = request.publisher.content
-    rest = content[request.begin :]
-    status = 206 if request.begin else 200
-    range_ = f"bytes {request.begin}-{len(content) - 1}/{len(content)}"
-    request.head(status, Content_Length=len(rest), Content_Range=range_)
-    request.wfile.write(rest[: len(rest) // 2])
-    request.wfile.flush()
 
 
 def silent(request: Request) -> None:
@@ -128,30 +101,6 @@ def silent(request: Request) -> None:
 def dripping(request: Request) -> None:
     """A byte every 20 ms."""
     request.head(200, Content_Length=len(request.publisher.content))
-    while not request.publisher.released.wait(0.02):
-        request.wfile.write(b"x")
-
-
-def dripping_headers(request: Request) -> None:
-    """A header that does not end, a byte every 20 ms."""
-    request.wfile.write(b"HTTP/1.1 200 OK\r\n")
-    while not request.publisher.released.wait(0.02):
-        request.wfile.write(b"x")
-
-
-def continuing(request: Request) -> None:
-    """Nothing but "100 Continue"."""
-    while not request.publisher.released.wait(0.02):
-        request.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-
-def ignoring_ranges_and_cut_off(request: Request) -> None:
-    request.head(200, Content_Length=len(request.publisher.content))
-    request.wfile.write(request.publisher.content[:10_000])
-
-
-def dripping_halfway(request: Request) -> None:
-    _half(request)
     while not request.publisher.released.wait(0.02):
         request.wfile.write(b"x")
 
@@ -179,11 +128,6 @@ def endless(request: Request) -> None:
         request.wfile.write(bytes(1 << 16))
 
 
-def another_length(request: Request) -> None:
-    request.head(200, Content_Length=1 << 50)
-    request.wfile.write(request.publisher.content)
-
-
 def chunked(request: Request) -> None:
     request.protocol_version = "HTTP/1.1"
     request.head(200, Transfer_Encoding="chunked", Connection="close")
@@ -196,13 +140,6 @@ def chunked_and_cut_off(request: Request) -> None:
     request.head(200, Transfer_Encoding="chunked", Connection="close")
     content = request.publisher.content
     request.wfile.write(b"%x\r\n%s" % (len(content), content[:-1]))
-
-
-def wrong_range(request: Request) -> None:
-    """Other bytes than are asked for, whatever they are."""
-    content = request.publisher.content
-    request.head(206, Content_Range=f"bytes {request.begin + 1}-{len(content)}/*")
-    request.wfile.write(content[request.begin :])
 
 
 def no_http(request: Request) -> None:
@@ -218,7 +155,7 @@ def redirecting(to: str) -> Answer:
         if request.path == "/there":
             right(request)
         else:
-            request.head(302, Location=to, Content_Length=1 << 40)
+            request.head(302, Location=to, Content_Length=1000)
             request.wfile.write(bytes(1000))
 
     return answer
