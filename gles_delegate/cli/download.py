@@ -51,11 +51,11 @@ def download(model: PublishedModel, folder: Path, progress: Progress) -> bool:
         error.close()
         raise _failure(model, f"the server answers {error.code}") from error
     except (OSError, HTTPException, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
+        reason: object = error.reason if isinstance(error, URLError) else error
         if isinstance(reason, TimeoutError):
             text = f"expected {FEWEST} bytes within {TIMEOUT:g} seconds, found fewer"
         else:
-            text = reason_of(reason) if isinstance(reason, Exception) else reason
+            text = reason_of(reason) if isinstance(reason, Exception) else str(reason)
         raise _failure(model, " ".join(text.split())) from error
     finally:
         part.unlink(missing_ok=True)
