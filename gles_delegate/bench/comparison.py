@@ -22,7 +22,7 @@ from gles_delegate.options import GpuDelegateOptions
 from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
-from gles_delegate.runtime.sanitizer import Trespass
+from gles_delegate.runtime.sanitizer import StrayAccess
 from gles_delegate.shaders.dispatch import Shape
 from gles_delegate.verification.deviation import allowed_error, largest_error, scale_of
 
@@ -165,9 +165,9 @@ def _run_signature(interpreter: Any, signature: Signature, graph: Graph) -> list
     return [results[name] for name in signature.outputs]
 
 
-def trespasses(
+def stray_accesses(
     model: ModelFile, feeds: Mapping[int, Array], options: GpuDelegateOptions | None = None
-) -> Iterator[Trespass]:
+) -> Iterator[StrayAccess]:
     """Run each dispatch separately, in a delegate's first and final programs; see `Sanitizer`.
 
     Arguments and errors are as for `compare_outputs`.

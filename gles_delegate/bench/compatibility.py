@@ -13,7 +13,7 @@ from gles_delegate.runtime.programs import Progress
 from gles_delegate.verification.cases import load_cases
 from gles_delegate.verification.check import CaseResult, forms_of, verified
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 """Wrong results that the reason names."""
 
 
@@ -67,10 +67,10 @@ class CompatibilityList:
             gpu.release()
         wrong = [f"{c.name}: {c.wrong}" for c in self._with("float32") if not c.passed]
         if wrong:
-            more = f"; {len(wrong) - _MOST_NAMED} more" if len(wrong) > _MOST_NAMED else ""
+            more = f"; {len(wrong) - _MAX_NAMED} more" if len(wrong) > _MAX_NAMED else ""
             self.reason = (
                 f"{self.renderer}, {self.version}, computes wrong results "
-                f"({'; '.join(wrong[:_MOST_NAMED])}{more}): try another version of the driver, "
+                f"({'; '.join(wrong[:_MAX_NAMED])}{more}): try another version of the driver, "
                 "another device, or GpuDelegateOptions(verify=True), which leaves these ops to the "
                 "CPU"
             )

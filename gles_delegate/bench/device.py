@@ -31,7 +31,7 @@ _COPIED = (1, 2048, 1024, 4)
 """Shape of 32 MiB, with four channels so that the copy converts no layout."""
 _CHAIN = 64
 """Tiny dispatches that each wait for the previous one."""
-_RUNS, _PATIENCE = 10, 0.3
+_RUNS, _TIME_LIMIT = 10, 0.3
 """Maximum number of runs of one measurement, and seconds after which no run starts."""
 
 
@@ -265,7 +265,7 @@ class _Bench:
             if session is None:
                 return None
             times: list[float] = []
-            end = monotonic() + _PATIENCE
+            end = monotonic() + _TIME_LIMIT
             while not times or (len(times) < _RUNS and monotonic() < end):
                 profile = session.profile()
                 times += [seconds for dispatch, seconds in profile if dispatch == _main(plan)]

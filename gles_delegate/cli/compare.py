@@ -80,7 +80,7 @@ def compare(
             )
             if comparison.may_be_rounding(graph, differences):
                 nodes = by_node("node by node")
-    wrong = [*map(str, comparison.trespasses(file, feeds, options))] if writes else None
+    wrong = [*map(str, comparison.stray_accesses(file, feeds, options))] if writes else None
     agreement = comparison.agreement(differences, nodes)
     passed = False if wrong else agreement
     if as_json:

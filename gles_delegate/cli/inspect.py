@@ -24,7 +24,7 @@ from gles_delegate.planning.partition import Partition, choose_partitions
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.report import DelegationReport
 
-MOST_NAMED = 5
+MAX_NAMED = 5
 """Ops that a sentence lists."""
 
 
@@ -225,8 +225,8 @@ class _Inspected:
 def count_ops(ops: Iterable[str]) -> str:
     """A description of ops: the number of each."""
     counts = Counter(ops).most_common()
-    names = [f"{count} {op}" if count > 1 else op for op, count in counts[:MOST_NAMED]]
-    return ", ".join(names) + (" and others" if len(counts) > MOST_NAMED else "")
+    names = [f"{count} {op}" if count > 1 else op for op, count in counts[:MAX_NAMED]]
+    return ", ".join(names) + (" and others" if len(counts) > MAX_NAMED else "")
 
 
 def _printable(metadata: Metadata) -> dict[str, Any]:

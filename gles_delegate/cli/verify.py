@@ -50,7 +50,7 @@ def verification(device: int | None, quick: bool) -> dict[str, Any]:
         "cases": len(cases),
         "runs": len(every),
         "ops": [_row(op, of_op) for op, of_op in results.items()],
-        "left_to_the_cpu": sorted({case.op for case in cases} - results.keys()),
+        "cpu_ops": sorted({case.op for case in cases} - results.keys()),
         "wrong": [dataclasses.asdict(result) for result in every if not result.passed],
     }
 
@@ -69,14 +69,14 @@ def _print(state: dict[str, Any]) -> None:
     print(f"{state['device']['renderer']}, {state['device']['version']}")
     common.print_table([_cells(row) for row in state["ops"]])
     print("float32, float16: the largest error with this storage, as a share of the allowed one")
-    if state["left_to_the_cpu"]:
-        print(f"This device leaves to the CPU: {', '.join(state['left_to_the_cpu'])}.")
+    if state["cpu_ops"]:
+        print(f"This device leaves to the CPU: {', '.join(state['cpu_ops'])}.")
     for wrong in state["wrong"]:
         how = wrong["failure"] or f"off by {wrong['error']:.1e}, allowed {wrong['allowed']:.0e}"
         where = f"{wrong['name']} ({wrong['storage']}, choice {wrong['choice']})"
         common.print_text(common.verdict(f"WRONG: {where}: {how}", passed=False))
     count = len(state["wrong"])
-    verdict = f"{count} are wrong." if count else "all are right."
+    verdict = f"{count} wrong." if count else "all right."
     text = f"{state['runs']} runs of {state['cases']} cases: {verdict}"
     common.print_text(common.verdict(text, not count))
 

@@ -45,7 +45,7 @@ class CountedLoop:
         unused = -1 in {*graphs[0].inputs, *graphs[1].inputs}
         if len({*map(len, ends)}) > 1 or min(node.inputs, default=-1) < 0 or unused:
             raise Unsupported(NO_CELL)
-        self._turns = self._count()
+        self._async_runs = self._count()
 
     def lists(self) -> list[tuple[int, int]]:
         """Loop variables that act as output lists, each with the tensor that is written to it.
@@ -114,7 +114,7 @@ class CountedLoop:
         """Whether a list has an element for each turn, and only the assignments read it."""
         graph, outer = self._body.graph, self._node.inputs[number]
         like = meaning(graph.tensors[item]) == meaning(self._around.tensors[outer])
-        if not like or self._around.shapes[outer][:1] != (self._turns,):
+        if not like or self._around.shapes[outer][:1] != (self._async_runs,):
             return False
         results = [t for node in graph.nodes for t in node.inputs] + [*graph.outputs]
         output = graph.outputs[number]
@@ -170,7 +170,7 @@ class RecurrentLoop(CountedLoop):
         node, body, around, cell = self._node, self._body, self._around, self._cell
         states = tuple(node.inputs[body.numbers[tensor]] for tensor in cell.before)
         inputs = around.layer_inputs(cell, self._sequence(cell.x), states)
-        around.check_sizes(cell, inputs, self._turns)
+        around.check_sizes(cell, inputs, self._async_runs)
         lengths = {
             number: self._list_length(number)
             for number, output in enumerate(body.graph.outputs)
@@ -191,7 +191,7 @@ class RecurrentLoop(CountedLoop):
                 source = outputs[1 + cell.after.index(after)]
             elif not self._is_unchanged(number):
                 start = around.tensors[source]
-                end = start.array() + np.asarray(self._turns, start.dtype)
+                end = start.array() + np.asarray(self._async_runs, start.dtype)
                 source = len(around.tensors)
                 around.tensors.append(replace(folded(start, end), index=source))
             nodes.append(Node(node.index, IDENTITY, 1, (source,), (result,)))
@@ -257,7 +257,7 @@ class RecurrentLoop(CountedLoop):
         length, *state = self._around.shapes[self._node.inputs[number]] or (0,)
         at, item = self._written(number) or (Index(None, -1), -1)
         is_last = length == 1 and at == Index(None, 0)
-        is_all = length == self._turns and self._is_time(at)
+        is_all = length == self._async_runs and self._is_time(at)
         is_sized = state == [*self._cell.state] or 0 in state
         is_list = (is_last or is_all) and is_sized
         if not is_list or item != self._cell.after[0]:

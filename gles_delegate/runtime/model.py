@@ -16,7 +16,7 @@ from gles_delegate.runtime.binding import Binding
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Programs, Progress
-from gles_delegate.runtime.sanitizer import Trespass
+from gles_delegate.runtime.sanitizer import StrayAccess
 from gles_delegate.runtime.segment import SegmentContext
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import Store, fingerprint
@@ -129,7 +129,7 @@ class BoundModel:
         gpu = self.thread.gpu
         return ProfileReport(gpu.driver.renderer, gpu.driver.timers, times)
 
-    def sanitize(self) -> list[Trespass]:
+    def sanitize(self) -> list[StrayAccess]:
         """Run every prepared segment again, each dispatch separately; see `Session.sanitize`."""
         prepared = [segment for each in self.subgraphs.values() for segment in each.prepared]
         return self.thread.run(lambda: [t for each in prepared for t in each.session.sanitize()])

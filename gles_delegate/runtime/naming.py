@@ -8,14 +8,14 @@ from gles_delegate.model.graph import Graph
 from gles_delegate.planning.plan import Plan
 from gles_delegate.shaders.dispatch import Const, Dispatch
 
-_MOST_NODES = 8
+_MAX_NODES = 8
 
 
 def name_dispatch(dispatch: Dispatch, graph: Graph) -> str:
     """Its nodes and the tensor it computes: "12 CONV_2D + 13 ADD MobilenetV1/Conv2d_0"."""
     nodes = sorted({dispatch.node, *dispatch.fused} - {-1})
-    ops = " + ".join(f"{index} {graph.nodes[index].op}" for index in nodes[:_MOST_NODES])
-    more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
+    ops = " + ".join(f"{index} {graph.nodes[index].op}" for index in nodes[:_MAX_NODES])
+    more = f" and {len(nodes) - _MAX_NODES} more" if len(nodes) > _MAX_NODES else ""
     return f"{ops or dispatch.shader}{more} {name_tensor(dispatch.output.tensor, graph)}"
 
 

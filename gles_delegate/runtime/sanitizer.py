@@ -33,18 +33,18 @@ _WORD = 2
 
 
 @dataclass(frozen=True)
-class Trespass:
+class StrayAccess:
     """An access of a dispatch, or a chain, to bytes that the plan does not give it.
 
     Attributes:
         dispatches: The dispatch, or the members of a chain.
-        deed: What it does to them, such as "writes elsewhere".
+        fault: What it does to them, such as "writes elsewhere".
         nbytes: Their number.
         buffer, offset: The first of them.
     """
 
     dispatches: tuple[Dispatch, ...]
-    deed: str
+    fault: str
     nbytes: int
     buffer: int
     offset: int
@@ -53,7 +53,7 @@ class Trespass:
         *others, last = self.dispatches
         chain = f"a chain of {len(others) + 1} dispatches, which ends with " if others else ""
         where = f"the first is byte {self.offset} of buffer {self.buffer}"
-        return f"{chain}{last} {self.deed}: {self.nbytes} bytes, {where}"
+        return f"{chain}{last} {self.fault}: {self.nbytes} bytes, {where}"
 
 
 class Sanitizer:
@@ -61,36 +61,36 @@ class Sanitizer:
 
     def __init__(self, plan: Plan, gpu: GpuContext, recorder: Recorder, storage: Storage) -> None:
         self._plan = plan
-        self._grounds: list[_Ground] = []
+        self._arenas: list[_Arena] = []
         with on_error(self.release):
             for pattern in _PATTERNS:
-                self._grounds.append(_Ground(plan, gpu, recorder, storage, pattern))
+                self._arenas.append(_Arena(plan, gpu, recorder, storage, pattern))
 
     def release(self) -> None:
-        grounds, self._grounds = self._grounds, []
-        in_any_case([ground.release for ground in grounds])
+        arenas, self._arenas = self._arenas, []
+        in_any_case([arena.release for arena in arenas])
 
-    def run(self, truth: Sequence[Array]) -> Iterator[Trespass]:
-        """Run the dispatches in order; they update `truth`, the 16-bit words of each buffer."""
+    def run(self, expected: Sequence[Array]) -> Iterator[StrayAccess]:
+        """Run the dispatches in order; they update `expected`, the 16-bit words of each buffer."""
         for number, group in enumerate(self._plan.groups):
-            extents = _extents(self._plan, group)
-            befores = [[e.before(truth, g.words) for e in extents] for g in self._grounds]
+            regions = _regions(self._plan, group)
+            befores = [[e.before(expected, g.words) for e in regions] for g in self._arenas]
             results = [
-                ground.run(number, extents, before)
-                for ground, before in zip(self._grounds, befores, strict=True)
+                arena.run(number, regions, before)
+                for arena, before in zip(self._arenas, befores, strict=True)
             ]
             found = [beyond for _, beyond in results]
-            deeds = [("writes elsewhere", *each) for each in found[0] or found[1]]
-            for i, extent in enumerate(extents):
+            faults = [("writes elsewhere", *each) for each in found[0] or found[1]]
+            for i, region in enumerate(regions):
                 afters = [after[i] for after, _ in results]
-                deeds += extent.deeds([before[i] for before in befores], afters)
-                extent.take(truth, afters[0])
-            for deed, buffer, words in deeds:
+                faults += region.faults([before[i] for before in befores], afters)
+                region.take(expected, afters[0])
+            for fault, buffer, words in faults:
                 nbytes, first = words.size * _WORD, int(words[0]) * _WORD
-                yield Trespass(group, deed, nbytes, buffer, first)
+                yield StrayAccess(group, fault, nbytes, buffer, first)
 
 
-class _Ground:
+class _Arena:
     """A plan's buffers, which hold a pattern, `words`, between runs."""
 
     def __init__(
@@ -121,24 +121,24 @@ class _Ground:
         release_all((*views.values(), *buffers.values()))
 
     def run(
-        self, number: int, extents: Sequence[_Extent], before: Sequence[Array]
+        self, number: int, regions: Sequence[_Region], before: Sequence[Array]
     ) -> tuple[list[Array], list[tuple[int, Array]]]:
-        """Run a dispatch, or a chain, over these words of its extents.
+        """Run a dispatch, or a chain, over these words of its regions.
 
         Returns the words after it; and other words that it changed, by buffer.
         """
-        for extent, words in zip(extents, before, strict=True):
-            self._buffers[extent.buffer].buffer.write(words, extent.begin)
+        for region, words in zip(regions, before, strict=True):
+            self._buffers[region.buffer].buffer.write(words, region.begin)
         self._steps[number].run()
         contents = {i: np.empty(b.size // _WORD, np.uint16) for i, b in self._buffers.items()}
         for i, buffer in self._buffers.items():
             buffer.buffer.read_into(contents[i], buffer.size)
         after: list[Array] = []
-        for extent in extents:
-            words = contents[extent.buffer][extent.words]
+        for region in regions:
+            words = contents[region.buffer][region.words]
             after.append(words.copy())
             words[:] = _repeated(self.words, words.size)
-            self._buffers[extent.buffer].buffer.write(words, extent.begin)
+            self._buffers[region.buffer].buffer.write(words, region.begin)
         beyond: list[tuple[int, Array]] = []
         for i, words in contents.items():
             changed = words.view(np.uint32) != self.words.view(np.uint32)
@@ -169,7 +169,7 @@ def _repeated(pattern: Array, count: int) -> Array:
     return result
 
 
-class _Extent:
+class _Region:
     """Consecutive words of a buffer that a dispatch, or a chain, uses, with masks of them.
 
     Attributes:
@@ -188,21 +188,21 @@ class _Extent:
         shape = 5, (end - begin) // _WORD
         self.reads, self.kept, self.written, self.must, self.padding = np.zeros(shape, np.bool_)
 
-    def before(self, truth: Sequence[Array], pattern: Array) -> Array:
+    def before(self, expected: Sequence[Array], pattern: Array) -> Array:
         """The words before a run: what is read or kept, and the pattern elsewhere."""
         words = _repeated(pattern, self.reads.size)
         known = self.reads | self.kept & ~self.must
-        np.copyto(words, truth[self.buffer][self.words], where=known)
+        np.copyto(words, expected[self.buffer][self.words], where=known)
         return words
 
-    def take(self, truth: Sequence[Array], after: Array) -> None:
+    def take(self, expected: Sequence[Array], after: Array) -> None:
         """Update the contents by what was written."""
-        np.copyto(truth[self.buffer][self.words], after, where=self.written)
+        np.copyto(expected[self.buffer][self.words], after, where=self.written)
 
-    def deeds(
+    def faults(
         self, befores: Sequence[Array], afters: Sequence[Array]
     ) -> Iterator[tuple[str, int, Array]]:
-        """The accesses of two runs against the plan: the deed, the buffer, and its words."""
+        """The accesses of two runs against the plan: the fault, the buffer, and its words."""
         (before, other), (after, twin) = befores, afters
         unwritten = self.must & (before == after) & (other == twin)
         found = {
@@ -211,12 +211,12 @@ class _Extent:
             "reads more than its operands": self.written & (after != twin) & ~unwritten,
             "fills lanes past the last channel": self.padding & (after != 0) & ~unwritten,
         }
-        for deed, mask in found.items():
+        for fault, mask in found.items():
             if mask.any():
-                yield deed, self.buffer, mask.nonzero()[0] + self.words.start
+                yield fault, self.buffer, mask.nonzero()[0] + self.words.start
 
 
-def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
+def _regions(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Region]:
     """The bytes that a dispatch, or a chain, may read and write by the plan."""
     values = {v for d in group for v in (*d.operands, d.output) if isinstance(v, Value)}
     ranges: list[tuple[int, int, int]] = []  # of a buffer each; those that meet are united
@@ -225,30 +225,30 @@ def _extents(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Extent]:
             ranges[-1] = *ranges[-1][:2], max(a.end, ranges[-1][2])
         else:
             ranges.append((a.buffer, a.offset, a.end))
-    extents = [_Extent(*each) for each in ranges]
+    regions = [_Region(*each) for each in ranges]
 
-    def part(value: Value) -> tuple[_Extent, slice]:
+    def part(value: Value) -> tuple[_Region, slice]:
         a = plan.allocations[value]
-        extent = next(e for e in reversed(extents) if (e.buffer, e.begin) <= (a.buffer, a.offset))
-        first = (a.offset - extent.begin) // _WORD
-        return extent, slice(first, first + value.nbytes // _WORD)
+        region = next(e for e in reversed(regions) if (e.buffer, e.begin) <= (a.buffer, a.offset))
+        first = (a.offset - region.begin) // _WORD
+        return region, slice(first, first + value.nbytes // _WORD)
 
     whole: set[Value] = set()  # what earlier members of the chain compute
     for dispatch in group:
         for value in {v for v in dispatch.operands if isinstance(v, Value)} - whole:
-            extent, words = part(value)
-            extent.reads[words] = True
+            region, words = part(value)
+            region.reads[words] = True
         _mark_output(*part(dispatch.output), dispatch, dispatch.output in whole)
         if not dispatch.partial:
             whole.add(dispatch.output)
     if len(group) > 1:  # a later member may overwrite what earlier ones read or write
-        for extent in extents:
-            extent.must &= ~(extent.reads | extent.kept)
-            extent.padding[:] = False
-    return extents
+        for region in regions:
+            region.must &= ~(region.reads | region.kept)
+            region.padding[:] = False
+    return regions
 
 
-def _mark_output(extent: _Extent, words: slice, dispatch: Dispatch, is_whole: bool) -> None:
+def _mark_output(region: _Region, words: slice, dispatch: Dispatch, is_whole: bool) -> None:
     """Mark what a dispatch writes; `is_whole`: an earlier member computes all of its output."""
     output, written = dispatch.output, dispatch.written
     channels = np.arange(4 * output.slices).reshape(-1, 1, 4)
@@ -256,10 +256,10 @@ def _mark_output(extent: _Extent, words: slice, dispatch: Dispatch, is_whole: bo
     def in_words(lanes: Array) -> Array:
         return lanes.reshape(-1).repeat(output.texel_bytes // (4 * _WORD))
 
-    extent.written[words] |= in_words(written)
-    extent.padding[words] |= in_words(written & (channels >= output.channels))
+    region.written[words] |= in_words(written)
+    region.padding[words] |= in_words(written & (channels >= output.channels))
     if dispatch.writes_all:
-        extent.must[words] |= in_words(written)
+        region.must[words] |= in_words(written)
     if dispatch.partial and not is_whole:
         texels = written.any(axis=2, keepdims=True) if dispatch.writes_all else np.True_
-        extent.kept[words] |= in_words(np.broadcast_to(texels, written.shape))
+        region.kept[words] |= in_words(np.broadcast_to(texels, written.shape))

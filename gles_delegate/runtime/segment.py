@@ -17,13 +17,13 @@ from gles_delegate.model.graph import Array
 from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.ports import Edge, Port
+from gles_delegate.runtime.async_runs import AsyncRuns
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation, not_kept
 from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.tuning import Tuner
-from gles_delegate.runtime.turns import Turns
 from gles_delegate.runtime.upgrade import Faster, Upgrade
 from gles_delegate.runtime.variables import Variables
 from gles_delegate.shaders.dispatch import Shape
@@ -66,7 +66,7 @@ class Segment:
         lowerings, limits = context.lowerings, context.final_limits
         self._planner = Planner(lowerings, nodes, context.limits, context.half, context.tuner)
         self._upgrade = Upgrade(context.shared, self._planner, limits)
-        self._turns = Turns(context.thread)
+        self._async_runs = AsyncRuns(context.thread)
         self._session: Session | None = None
         self._lowered: Lowered | None = None
         self._ports: Mapping[int, Port] = {}
@@ -173,8 +173,8 @@ class Segment:
         def submit() -> Invocation:
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
-            session, number = self._run_session(inputs), self._turns.next()
-            return self._turns.stage(number, session, lambda i: self._read_staged(number, i))
+            session, number = self._run_session(inputs), self._async_runs.next()
+            return self._async_runs.stage(number, session, lambda i: self._read_staged(number, i))
 
         if not thread.is_own:
             return thread.run(submit)
@@ -285,7 +285,7 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        releases = [self._upgrade.drop, self._turns.release]
+        releases = [self._upgrade.drop, self._async_runs.release]
         session, self._session = self._session, None
         if session is not None:
             self._thread.disown(session)
@@ -326,7 +326,7 @@ class Segment:
         """Replace the session by one of faster programs, which has its state."""
         present, session = self.session, faster.session
         assert session is not None
-        self._turns.continue_with(session, present)
+        self._async_runs.continue_with(session, present)
         self._thread.own(session)
         self._thread.disown(present)
         self._session, self._planner, self._lowered = session, faster.planner, faster.lowered
@@ -337,10 +337,10 @@ class Segment:
             return np.array(self._constants[index])
 
         def read() -> Array:  # after the runs that were queued before
-            if index not in self.outputs or not self._turns.has(number):
+            if index not in self.outputs or not self._async_runs.has(number):
                 raise not_kept(index, self.outputs)
             array = self._empty(index)
-            self._turns.read(number, index, array)
+            self._async_runs.read(number, index, array)
             return array
 
         return self._thread.run(read)

@@ -19,7 +19,7 @@ from gles_delegate.runtime.binding import Resource, SampledTextures
 from gles_delegate.runtime.buffers import Buffers
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.naming import name_dispatch, name_program, name_tensor
-from gles_delegate.runtime.sanitizer import Sanitizer, Trespass
+from gles_delegate.runtime.sanitizer import Sanitizer, StrayAccess
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, ShaderSource
 from gles_delegate.shaders.dispatch import Dispatch
@@ -179,7 +179,7 @@ class Session:
         self._commands.run()
         self._gpu.gl.check_reset("invoke")
 
-    def sanitize(self) -> list[Trespass]:
+    def sanitize(self) -> list[StrayAccess]:
         """Run once more on the present inputs, each dispatch separately; see `Sanitizer`.
 
         Returns what dispatches do to bytes that are not theirs. Results stay as they are.

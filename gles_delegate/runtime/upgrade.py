@@ -40,7 +40,7 @@ from gles_delegate.support.threads import Lock, Thread
 
 log = logging.getLogger("gles_delegate")
 _TWICE, _OFTEN = 2, 20  # runs after which faster programs are compiled, and chains alone
-_PATIENCE = 0.3  # seconds that the end of the process waits for a program
+_EXIT_TIMEOUT = 0.3  # seconds that the end of the process waits for a program
 _NICE = 10  # the thread's priority: a tenth of a processor that the runs want, too
 _BUDGET = 5e-3  # seconds of a run in which programs are loaded, or one of them
 _LEFT_OUT = "the faster programs are left out: %s"
@@ -245,7 +245,7 @@ class _Compiler:
         self.is_ending = True
         thread, libc = self._thread, ctypes.CDLL(None)
         if thread is not None:
-            thread.join(_PATIENCE if hasattr(libc, "on_exit") else None)
+            thread.join(_EXIT_TIMEOUT if hasattr(libc, "on_exit") else None)
             if thread.is_alive():
                 libc.on_exit(libc._exit, None)  # these are called in reverse
                 libc.on_exit(libc.fcloseall, None)

@@ -18,7 +18,7 @@ from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.resizing import SHARED, numbers_of
 from gles_delegate.runtime.constants import Constants
 from gles_delegate.runtime.programs import Programs, Progress
-from gles_delegate.runtime.sanitizer import Trespass
+from gles_delegate.runtime.sanitizer import StrayAccess
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.verification.cases import VerificationCase
@@ -146,11 +146,11 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
         done.append(key)
         error, allowed, failure = 0.0, 0.0, ""
         try:
-            results, trespasses = _results(
+            results, stray_accesses = _results(
                 plan, lowered, inputs, replace(shared, gpu=shared.gpu.with_limits(form.limits))
             )
             error, allowed = case.deviation(results, form.half)
-            failure = str(trespasses[0]) if trespasses else ""
+            failure = str(stray_accesses[0]) if stray_accesses else ""
         except OutOfGpuMemoryError:
             raise
         except GLError as refusal:
@@ -179,7 +179,7 @@ def _with_uniforms(plan: Plan, limits: Limits) -> Plan:
 
 def _results(
     plan: Plan, lowered: Lowered, inputs: dict[int, Array], shared: Shared
-) -> tuple[list[Array], list[Trespass]]:
+) -> tuple[list[Array], list[StrayAccess]]:
     """The outputs of a run, and what its dispatches do to bytes that are not theirs."""
     session = Session(plan, lowered.graph, shared)
     try:

@@ -14,7 +14,7 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.device.profiles import UNKNOWN
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.runtime.sanitizer import Trespass
+from gles_delegate.runtime.sanitizer import StrayAccess
 from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.check import Form, verified
 from tests.support.app import App
@@ -110,8 +110,8 @@ def sketched(build: Any) -> tuple[bytes, list[Any]]:
     return complete(s, [build(s)]), s.feeds
 
 
-@pytest.mark.parametrize(("build", "old", "new", "deed"), LIES.values(), ids=LIES)
-def test_wrong_lines_show(build: Any, old: str, new: str, deed: str, gpu: GpuContext) -> None:
+@pytest.mark.parametrize(("build", "old", "new", "fault"), LIES.values(), ids=LIES)
+def test_wrong_lines_show(build: Any, old: str, new: str, fault: str, gpu: GpuContext) -> None:
     content, feeds = sketched(build)
     case = VerificationCase(
         "", "", True, False, 1, content, tuple(feeds), tuple(run_litert(content, feeds))
@@ -122,7 +122,7 @@ def test_wrong_lines_show(build: Any, old: str, new: str, deed: str, gpu: GpuCon
         assert [result.failure for result in verified(gpu, [case], [form])] == [""]
         with lying_driver(old, new):
             (result,) = verified(gpu, [case], [form])
-    assert deed in result.failure
+    assert fault in result.failure
     assert not result.passed
 
 
@@ -156,12 +156,12 @@ def test_a_trespass_names_the_dispatch() -> None:
     # The delegate's own contexts have chains, which have no surplus invocations.
     with lying_driver(*LIES["past a part"][1:3]), closing(App(model=content)) as app:
         run(in_ours(app.delegate, content), feeds)
-        (trespass, *_) = app.delegate.bound.sanitize()
-    assert isinstance(trespass, Trespass)
-    assert re.search(r"= view\(.* writes elsewhere: \d+ bytes, the first is byte ", str(trespass))
+        (stray, *_) = app.delegate.bound.sanitize()
+    assert isinstance(stray, StrayAccess)
+    assert re.search(r"= view\(.* writes elsewhere: \d+ bytes, the first is byte ", str(stray))
 
 
-def of_pictures(size: tuple[int, ...]) -> list[Trespass]:
+def of_pictures(size: tuple[int, ...]) -> list[StrayAccess]:
     """Accesses to others' bytes where a texture is the input, and one the output, too."""
     builder = ModelBuilder()
     content = builder.build([builder.op("RELU", [builder.input(size)], [size])])

@@ -33,7 +33,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(speed, "KERNELS", kernels)
     monkeypatch.setattr(compatibility, "load_cases", lambda quick: load_cases(quick)[:4])
-    monkeypatch.setattr(speed, "_PATIENCE", 0)
+    monkeypatch.setattr(speed, "_TIME_LIMIT", 0)
     monkeypatch.setattr(speed, "_COPIED", (1, 64, 64, 4))
 
 

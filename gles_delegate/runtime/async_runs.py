@@ -13,7 +13,7 @@ from gles_delegate.runtime.session import Session
 from gles_delegate.support.closing import in_any_case
 
 
-class Turns:
+class AsyncRuns:
     """Asynchronous runs, which copy their outputs alternately to two sets of a session's buffers.
 
     The results of the last two runs can be read.
