@@ -19,7 +19,7 @@ from gles_delegate.model.graph import Array, Graph, Node, Signature, Tensor
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.options import GpuDelegateOptions
-from gles_delegate.planning.lowering import MOST_DECIDING, Lowerings
+from gles_delegate.planning.lowering import MAX_DECIDING, Lowerings
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.programs import Progress
 from gles_delegate.runtime.sanitizer import StrayAccess
@@ -279,7 +279,7 @@ def random_feeds(model: ModelFile, seed: int = 0) -> dict[int, Array]:
 def draw_inputs(graph: Graph, indices: Collection[int], seed: int = 0) -> dict[int, Array]:
     """See `random_feeds`."""
     rng = np.random.default_rng(seed)
-    small = any(prod(graph.tensors[index].shape) <= MOST_DECIDING for index in indices)
+    small = any(prod(graph.tensors[index].shape) <= MAX_DECIDING for index in indices)
     examples = Lowerings(graph, Limits()).default.values if small else {}
 
     def draw(tensor: Tensor) -> Array:

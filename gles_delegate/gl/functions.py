@@ -99,7 +99,7 @@ TIME_ELAPSED, QUERY_RESULT, QUERY_COUNTER_BITS = 0x88BF, 0x8866, 0x8864
 GPU_DISJOINT = 0x8FBB
 BUFFER_OBJECT, PROGRAM_OBJECT, TEXTURE_OBJECT = 0x82E0, 0x82E2, 0x1702
 DEBUG_SOURCE_APPLICATION, MAX_DEBUG_MESSAGE_LENGTH = 0x824A, 0x9143
-MOST_LABEL_BYTES = 255  # bytes of a label that every driver accepts
+MAX_LABEL_BYTES = 255  # bytes of a label that every driver accepts
 SYNC_GPU_COMMANDS_COMPLETE, SYNC_FLUSH_COMMANDS, TIMEOUT_IGNORED = 0x9117, 0x1, (1 << 64) - 1
 ALREADY_SIGNALED, TIMEOUT_EXPIRED, CONDITION_SATISFIED = 0x911A, 0x911B, 0x911C
 MAX_COMPUTE_SHADER_STORAGE_BLOCKS, MAX_COMPUTE_IMAGE_UNIFORMS = 0x90DB, 0x91BD
@@ -326,7 +326,7 @@ class Functions:
         `kind` is `BUFFER_OBJECT`, `PROGRAM_OBJECT` or `TEXTURE_OBJECT`.
         """
         if self.debug_suffix is not None:
-            data = text.encode("utf-8", "replace")[:MOST_LABEL_BYTES]
+            data = text.encode("utf-8", "replace")[:MAX_LABEL_BYTES]
             self.unchecked(f"glObjectLabel{self.debug_suffix}")(kind, name, len(data), data)
 
     def group(self, text: str) -> tuple[GlCall, GlCall]:

@@ -19,7 +19,7 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import release_thread
 from gles_delegate.support.threads import Lock, Thread
 
-_MOST_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
+_MAX_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
 _PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then
 _ROOM = 256 << 20  # bytes of address space for each; LLVM and Mesa end the process without room
 _TASKS = Path("/proc/self/task")
@@ -77,7 +77,7 @@ def threads_with_room() -> int:
     """How many threads may compile within the limit of the address space, RLIMIT_AS."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
-        return _MOST_THREADS
+        return _MAX_THREADS
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
@@ -129,7 +129,7 @@ def compile_by(
 
     # Without the cache there are no formats.
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
-    most = min(len(os.sched_getaffinity(0)), _MOST_THREADS, len(uses)) - 1
+    most = min(len(os.sched_getaffinity(0)), _MAX_THREADS, len(uses)) - 1
     threads = min(most, threads_with_room()) if context and has_cache else 0
     gl.glFlush()  # makes the programs visible to other threads
     helpers = [Thread(help_out, "gles_delegate compiler") for _ in range(threads)]

@@ -28,7 +28,7 @@ EDGE = 1e-3  # rounding tolerance in pixels of positions at the picture's edge
 REACH: dict[str, float] = {"padding": EDGE, "replicate": 1e9}
 """Distance in pixels from the picture up to which positions get its colors, by border."""
 
-MOST_SAMPLES = 16  # limit of the samples along a tensor pixel's side, for its mean
+MAX_SAMPLES = 16  # limit of the samples along a tensor pixel's side, for its mean
 
 
 @dataclass(frozen=True)
@@ -258,7 +258,7 @@ class ImageTransform:
         if not self.antialias:
             return 1, 1
         widths = np.hypot(*self.affine(picture, tensor)[:, :2])
-        along, across = np.ceil(widths - EDGE).clip(1, MOST_SAMPLES).astype(int).tolist()
+        along, across = np.ceil(widths - EDGE).clip(1, MAX_SAMPLES).astype(int).tolist()
         return along, across
 
     def apply(

@@ -16,8 +16,8 @@ from gles_delegate.model.files import require_bundle
 from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.schema import FILE_IDENTIFIER
 
-MOST_INFLATED = 1 << 29  # limit of the total size, in bytes, of a bundle's compressed members
-MOST_FOLDED = 8  # limit of the nesting of bundles
+MAX_INFLATED = 1 << 29  # limit of the total size, in bytes, of a bundle's compressed members
+MAX_FOLDED = 8  # limit of the nesting of bundles
 _ZIP = b"PK\x03\x04"
 _NAME_LENGTHS = Struct("<HH")
 DAMAGES: tuple[type[Exception], ...]
@@ -124,10 +124,10 @@ def _walk(
 def _check_inflated(infos: Sequence[ZipInfo], before: int, depth: int) -> int:
     """The bytes of compressed members, `before` and these; raises ModelError above the limit."""
     size = before + sum(i.file_size for i in infos if i.compress_type != ZIP_STORED)
-    if size > MOST_INFLATED or depth > MOST_FOLDED:
+    if size > MAX_INFLATED or depth > MAX_FOLDED:
         raise ModelError(
             f"this bundle of models has compressed members of {size} bytes, in "
-            f"bundles {depth + 1} deep: expected {MOST_INFLATED} bytes and {MOST_FOLDED} deep "
+            f"bundles {depth + 1} deep: expected {MAX_INFLATED} bytes and {MAX_FOLDED} deep "
             "at most; store its members without compression"
         )
     return size

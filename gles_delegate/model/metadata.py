@@ -26,7 +26,7 @@ LABELS = (2, 3)  # numbers of axis labels and value labels in ``enum AssociatedF
 SIGMOIDS = 4  # number of score calibrations in ``enum AssociatedFileType``
 TRANSFORMATIONS = ("identity", "log", "inverse logistic")
 """Names by their number in ``enum ScoreTransformationType``."""
-MOST_FILES = 8  # limit of the files that are searched for Ultralytics' metadata
+MAX_FILES = 8  # limit of the files that are searched for Ultralytics' metadata
 LONGEST = 1 << 24  # limit of the bytes read from a file of labels
 
 
@@ -203,7 +203,7 @@ def parse_metadata(graph: Graph) -> Metadata:
 
 def _export(files: Mapping[str, Callable[[], bytes]]) -> Export:
     """The record of Ultralytics' exporter among the files; empty if there is none."""
-    for name in islice((name for name in files if name.endswith(SUFFIXES)), MOST_FILES):
+    for name in islice((name for name in files if name.endswith(SUFFIXES)), MAX_FILES):
         with suppress(*DAMAGES):
             export = parse_export(files[name]())
             if export is not None:

@@ -17,7 +17,7 @@ TASKS = ("detect", "segment", "pose", "obb", "classify")
 LONGEST = 1 << 20  # limit of the file, in bytes
 
 OPERATOR = re.compile(r"""[\w)\]}'"]\s*[-+*/%@&|^<>.(\[]""")
-MOST_OPERATORS = 10_000
+MAX_OPERATORS = 10_000
 """Maximum matches of OPERATOR in a Python literal: long chains such as 1+1+1 can overflow the
 stack of `ast.literal_eval`, as its documentation warns. Floats and texts have some matches, too."""
 
@@ -73,7 +73,7 @@ def _dictionary(text: str) -> dict[Any, Any] | None:
         return dict(json.loads(text))
     except (ValueError, RecursionError, MemoryError):
         pass
-    if len(OPERATOR.findall(text)) > MOST_OPERATORS:
+    if len(OPERATOR.findall(text)) > MAX_OPERATORS:
         return None
     try:
         return dict(ast.literal_eval(text))

@@ -22,9 +22,9 @@ from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.recurrence import (
     GATES,
     PARAMETERS,
-    Course,
-    History,
-    Stage,
+    StateSequence,
+    StepKernel,
+    TimeSteps,
     lstm_weights,
     whole,
 )
@@ -51,7 +51,7 @@ def lstm_cells(node: NodeView, options: Options) -> list[Step]:
     weights = Const(cell_weights, (node.constant(RECURRENT),), (texels, 4), (units,))
     sizes: dict[str, Define] = {"STATE_SLICES": slices, "UNIT_SLICES": slices}
     gates = GATES if node.limits.profile.large_tiles else GATES // 2
-    stage = Stage("lstm_step", slices, slices, {**sizes, **PLAIN, "GATES": gates})
+    stage = StepKernel("lstm_step", slices, slices, {**sizes, **PLAIN, "GATES": gates})
     return _layer(history, [stage], history.steps_at_once(slices), weights)
 
 
@@ -71,19 +71,21 @@ def gru_cells(node: NodeView, options: Options) -> list[Step]:
         "RESET_FIRST": int(first),
         "GATES": 3 - first,
     }
-    stages = [Stage("gru_step", slices, summed, {**sizes, "PART": part}) for part in parts]
+    stages = [StepKernel("gru_step", slices, summed, {**sizes, "PART": part}) for part in parts]
     return _layer(history, stages, at_once, weights)
 
 
-def _history(node: NodeView, states: tuple[int, ...], slices: int) -> History:
-    course, units = Course.of(node.input(X), time_major=True), node.shape(STATE)[-1]
-    return History.of(node, course, [(i, units) for i in states], slices, "")
+def _history(node: NodeView, states: tuple[int, ...], slices: int) -> StateSequence:
+    times, units = TimeSteps.of(node.input(X), time_major=True), node.shape(STATE)[-1]
+    return StateSequence.of(node, times, [(i, units) for i in states], slices, "")
 
 
-def _layer(history: History, stages: list[Stage], at_once: int, weights: Const) -> list[Step]:
+def _layer(
+    history: StateSequence, stages: list[StepKernel], at_once: int, weights: Const
+) -> list[Step]:
     """The product of all inputs and weights, the steps, and the outputs."""
-    node, course = history.node, history.course
-    sums = node.scratch((course.steps * course.batch, node.shape(BIASES)[0]), "sums")
+    node, times = history.node, history.times
+    sums = node.scratch((times.steps * times.batch, node.shape(BIASES)[0]), "sums")
     if node.dtype(WEIGHTS) == "int32":
         steps = _biased(node, node.input(X), sums, history.channels)
     else:
@@ -91,7 +93,7 @@ def _layer(history: History, stages: list[Stage], at_once: int, weights: Const) 
     steps += history.enter() + history.steps(stages, (sums, weights), at_once)
     shape, *states = (node.graph.tensors[i].shape for i in node.outputs)
     steps.append(
-        history.output() if shape[0] == course.steps else history.final(node.output(shape), 0)
+        history.output() if shape[0] == times.steps else history.final(node.output(shape), 0)
     )
     for i, state in enumerate(states):
         steps.append(history.final(node.output(state, i + 1), i * whole(history.channels)))

@@ -17,11 +17,11 @@ from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, view
 from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Grid, Operand, Step, Value
 
-MOST_LANES = 2 * WORK_GROUP
+MAX_LANES = 2 * WORK_GROUP
 """Maximum number of invocations of the work group that selects boxes."""
 CORNERS, CLASS, SCORE, INDEX, COUNT = range(5)
 """FIELD in glsl/detections.glsl."""
-LEAST_UNIT = 1e-30
+MIN_UNIT = 1e-30
 """The smallest unit of offsets of boxes: a GPU may flush denormals, and 0 / 0 is NaN."""
 
 
@@ -97,11 +97,11 @@ class Candidates:
     ) -> Iterator[Dispatch]:
         """The selections, `each` per class, in dispatches within the device's limit of loops."""
         device = self.node.limits
-        lanes = MOST_LANES if device.profile.large_tiles else WORK_GROUP
+        lanes = MAX_LANES if device.profile.large_tiles else WORK_GROUP
         if not device.profile.occupancy:
             lanes = device.simd_lanes
         at_first, once = self._passes(lanes)
-        while at_first + once > device.loop_passes and lanes < MOST_LANES:
+        while at_first + once > device.loop_passes and lanes < MAX_LANES:
             lanes *= 2
             at_first, once = self._passes(lanes)
         grid = Grid(1, 1, 1, 1, reduction_lanes=lanes)
@@ -182,8 +182,8 @@ def detection_post_process(node: NodeView, options: DetectionOptions) -> list[St
         "W_SCALE": options.w_scale,
     }
     units = (options.y_scale, options.x_scale, options.h_scale, options.w_scale)
-    if min(map(abs, units)) < LEAST_UNIT:
-        raise Unsupported(f"boxes in units of {[*units]}; expected none nearer 0 than {LEAST_UNIT}")
+    if min(map(abs, units)) < MIN_UNIT:
+        raise Unsupported(f"boxes in units of {[*units]}; expected none nearer 0 than {MIN_UNIT}")
     grid = make_grid(boxes, 1, node.limits)
     shape, ranks = (1, most * per_box), 0 if regular else min(per_box, labels)
     per_box = 1 if regular else per_box

@@ -36,8 +36,8 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
     height, width = lengths
     if min(height, width - 1) < 1 or height & (height - 1) or width & (width - 1):
         raise Unsupported(f"the lengths {lengths}; expected powers of two, and a width above 1")
-    if max(height, width) > MOST_POINTS:
-        raise Unsupported(f"the lengths {lengths}; expected at most {MOST_POINTS}")
+    if max(height, width) > MAX_POINTS:
+        raise Unsupported(f"the lengths {lengths}; expected at most {MAX_POINTS}")
     *batches, rows, columns = x.shape
     batch, bins = prod(batches), width // 2 + 1
     steps: list[Step] = []
@@ -71,7 +71,7 @@ def complex_abs(node: NodeView, options: Options) -> list[Step]:
     return [by_texel(node, "complex_abs", (x,), output, {})]
 
 
-MOST_POINTS = 1 << 20
+MAX_POINTS = 1 << 20
 
 
 def transform_rows(
@@ -163,9 +163,9 @@ def audio_spectrogram(node: NodeView, options: SpectrogramOptions) -> list[Step]
     x, size = node.input(0), options.window_size
     if len(x.shape) != 2 or node.dtype(0) != "float32":
         raise Unsupported(f"{node.dtype(0)} of shape {list(x.shape)}; expected float32 and rank 2")
-    if not 2 <= size <= MOST_POINTS or options.stride < 1:
+    if not 2 <= size <= MAX_POINTS or options.stride < 1:
         raise Unsupported(
-            f"windows of {size} samples, {options.stride} apart; expected 2 to {MOST_POINTS} "
+            f"windows of {size} samples, {options.stride} apart; expected 2 to {MAX_POINTS} "
             "samples and at least 1 apart"
         )
     samples, channels = x.shape

@@ -11,9 +11,9 @@ from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.recurrence import (
     ABSENT,
     GATES,
-    Course,
-    History,
     LstmInputs,
+    StateSequence,
+    TimeSteps,
     bidirectional,
     lstm_layer,
 )
@@ -65,8 +65,8 @@ class SequenceLstmOptions(CellOptions):
     "UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions, checks_types=True,
 )  # fmt: skip
 def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
-    course = Course.of(node.input(0), options.time_major)
-    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, options.clips)
+    times = TimeSteps.of(node.input(0), options.time_major)
+    steps, history = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
     return [*steps, history.output()]
 
 
@@ -84,13 +84,13 @@ def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOption
         raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32")
     activation, clips = options.fused_activation, options.clips
     steps: list[Step] = []
-    histories: list[History] = []
+    histories: list[StateSequence] = []
     for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
-        course = Course.of(x, options.time_major, forward)
+        times = TimeSteps.of(x, options.time_major, forward)
         if node.has_input(inputs.aux) and not node.has_input(inputs.aux_weights[1]):
             inputs = replace(inputs, x=0 if forward else inputs.aux, aux=ABSENT)
         name = "forward" if forward else "backward"
-        layer, history = lstm_layer(node, inputs, course, activation, clips, name)
+        layer, history = lstm_layer(node, inputs, times, activation, clips, name)
         steps += layer
         histories.append(history)
     return [*steps, *bidirectional(histories, options.merge_outputs)]
@@ -103,8 +103,8 @@ def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     x = node.input(0)
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
-    course = Course(1, x.pixels)
-    steps, history = lstm_layer(node, INPUTS, course, options.fused_activation, options.clips)
+    times = TimeSteps(1, x.pixels)
+    steps, history = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
     return [*steps, history.output((x.pixels, history.channels))]
 
 

@@ -13,9 +13,9 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Options
 from gles_delegate.ops.lib.recurrence import (
     ABSENT,
-    Course,
-    History,
-    Stage,
+    StateSequence,
+    StepKernel,
+    TimeSteps,
     bidirectional,
     check_types,
     input_sum,
@@ -60,15 +60,15 @@ def rnn(node: NodeView, options: FusedActivation) -> list[Step]:
     x = node.input(0)
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
-    course = Course(1, x.pixels, True)
-    steps, history = _layer(node, INPUTS, course, options.fused_activation)
+    times = TimeSteps(1, x.pixels, True)
+    steps, history = _layer(node, INPUTS, times, options.fused_activation)
     return [*steps, history.output((x.pixels, history.channels))]
 
 
 @op("UNIDIRECTIONAL_SEQUENCE_RNN", max_version=3, options=SequenceRnnOptions)
 def unidirectional_sequence_rnn(node: NodeView, options: SequenceRnnOptions) -> list[Step]:
-    course = Course.of(node.input(0), options.time_major)
-    steps, history = _layer(node, INPUTS, course, options.fused_activation)
+    times = TimeSteps.of(node.input(0), options.time_major)
+    steps, history = _layer(node, INPUTS, times, options.fused_activation)
     return [*steps, history.output()]
 
 
@@ -85,22 +85,22 @@ def bidirectional_sequence_rnn(node: NodeView, options: BidirectionalRnnOptions)
             "which LiteRT takes the second for as long as the first"
         )
     steps: list[Step] = []
-    histories: list[History] = []
+    histories: list[StateSequence] = []
     for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
-        course = Course.of(x, options.time_major, forward)
+        times = TimeSteps.of(x, options.time_major, forward)
         if node.has_input(9) and not node.has_input(10):
             x_of_layer = 0 if forward or not options.time_major else 9
             inputs = replace(inputs, x=x_of_layer, aux=ABSENT)
         name = "forward" if forward else "backward"
-        layer, history = _layer(node, inputs, course, options.fused_activation, name)
+        layer, history = _layer(node, inputs, times, options.fused_activation, name)
         steps += layer
         histories.append(history)
     return [*steps, *bidirectional(histories, options.merge_outputs)]
 
 
 def _layer(
-    node: NodeView, inputs: RnnInputs, course: Course, activation: int, name: str = ""
-) -> tuple[list[Step], History]:
+    node: NodeView, inputs: RnnInputs, times: TimeSteps, activation: int, name: str = ""
+) -> tuple[list[Step], StateSequence]:
     x, state = node.input(inputs.x), node.input(inputs.state)
     weights, recurrent = inputs.weights, inputs.recurrent
     if node.dtype(0) != "float32":
@@ -113,8 +113,8 @@ def _layer(
             f"weights of shapes {list(node.shape(weights))} and {list(node.shape(recurrent))} on "
             f"an input of {list(x.shape)}"
         )
-    pixels, slices = course.steps * course.batch, ceil(units / 4)
-    if x.pixels != pixels or state.elements != course.batch * units:
+    pixels, slices = times.steps * times.batch, ceil(units / 4)
+    if x.pixels != pixels or state.elements != times.batch * units:
         raise Unsupported(f"an input of shape {list(x.shape)} and a state of {list(state.shape)}")
     sums = node.scratch((pixels, units), f"{name}sums")
     matrix = node.constant(recurrent)
@@ -123,8 +123,8 @@ def _layer(
     steps = input_sum(
         node, sums, inputs.x, weights, inputs.bias, aux=inputs.aux, aux_weights=inputs.aux_weights
     )
-    history = History.of(node, course, [(inputs.state, units)], slices, name)
-    stage = Stage("rnn_step", slices, slices, defines)
+    history = StateSequence.of(node, times, [(inputs.state, units)], slices, name)
+    stage = StepKernel("rnn_step", slices, slices, defines)
     at_once = history.steps_at_once(slices)
     steps += history.enter() + history.steps([stage], (sums, columns), at_once) + history.exit()
     return steps, history

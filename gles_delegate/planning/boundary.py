@@ -17,8 +17,8 @@ OperandT = TypeVar("OperandT", bound=Operand)
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The values at the ends of a plan, by tensor index.
+class SegmentBoundary:
+    """The values on the boundary of a segment's plan, by tensor index.
 
     Attributes:
         inputs: The values that are filled before a run, in the layouts of their ports.
@@ -38,7 +38,7 @@ class Ends:
         ends = (self.inputs, self.variables, self.outputs, self.results)
         return {value for values in ends for value in values.values()}
 
-    def in_half(self) -> Ends:
+    def in_half(self) -> SegmentBoundary:
         """The same with float16 for the tensors inside the plan."""
         outputs, results = (
             {tensor: stored_in_half(value) for tensor, value in values.items()}
@@ -48,7 +48,7 @@ class Ends:
 
 
 @dataclass(frozen=True)
-class Boundary:
+class PortedNodes:
     """Nodes of a graph, and the tensors that enter and leave them through ports.
 
     Attributes:
@@ -69,7 +69,7 @@ class Boundary:
         limits: Limits,
         half: bool,
         ports: Mapping[int, Port],
-    ) -> Boundary:
+    ) -> PortedNodes:
         graph, wanted = lowered.graph, set(nodes)
 
         def with_port(index: int) -> tuple[Port, Edge]:
@@ -106,7 +106,7 @@ class Boundary:
             *(exit_of(port).write_back(edge) for port, edge in states),
         ]
 
-    def ends(self, roots: Mapping[Operand, Value]) -> Ends:
+    def ends(self, roots: Mapping[Operand, Value]) -> SegmentBoundary:
         """The values at the ends, with aliases replaced by their `roots`."""
         inputs: dict[int, Value] = {}
         variables: dict[int, Value] = {}
@@ -122,7 +122,7 @@ class Boundary:
             for _, edge in self.leaving
             if edge.tensor.index in self.bound
         }
-        return Ends(inputs, outputs, variables, results)
+        return SegmentBoundary(inputs, outputs, variables, results)
 
 
 def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:

@@ -15,7 +15,7 @@ from gles_delegate.planning.folding import folded
 from gles_delegate.planning.patterns import Pattern, Subgraph
 from gles_delegate.shaders.dispatch import Shape
 
-MOST_TERMS = 32
+MAX_TERMS = 32
 """Maximum number of nodes whose results a gate adds up."""
 
 LSTM: Pattern = ("MUL", ("LOGISTIC", "output"), ("TANH", "cell"))
@@ -33,8 +33,8 @@ RESET_SUM: Pattern = ("ADD", "of input", ("MUL", ("LOGISTIC", "reset"), "of stat
 RESET_STATE: Pattern = ("MUL", ("LOGISTIC", "reset"), "state")
 
 NO_CELL = "its body computes no LSTM or GRU as Keras has them"
-GIVEN = -1
-"""The weights of a gate whose product with the input the input has already."""
+PREMULTIPLIED = -1
+"""Stands for a gate's input weights when the graph has multiplied by them before the loop."""
 NO_PRODUCTS = "its gates do not add one product of the input and one of the state"
 
 
@@ -42,7 +42,7 @@ NO_PRODUCTS = "its gates do not add one product of the input and one of the stat
 class Block:
     """The weights of a gate in a matrix: from a row on, and columns from one on.
 
-    GIVEN weights: the gate is the channels of the input, which has `columns`, from a row on.
+    With PREMULTIPLIED weights, the gate is `columns` channels of the input, from a row on.
     """
 
     weights: int
@@ -92,7 +92,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class EnclosingGraph:
     """The graph of a recurrent layer, to which its replacement adds tensors.
 
     Attributes:
@@ -121,7 +121,7 @@ class Surroundings:
         """The inputs of the node that stands for a layer; see gles_delegate/ops/cells.py."""
         units = cell.state[-1]
         of_input = [s.products[cell.x] for s in cell.of_input]
-        if all(block.weights == GIVEN for block in of_input):
+        if all(block.weights == PREMULTIPLIED for block in of_input):
             weights = self.constant("gates", np.array([b.row for b in of_input], np.int32))
         else:
             weights = self._matrix(cell.of_input, cell.x, units, whole(units))
@@ -147,7 +147,7 @@ class Surroundings:
     def _matrix(self, sums: Sequence[Sum], source: int, units: int, rows: int) -> int:
         """The weights of all gates, `rows` for each; the model's own if in the same order."""
         blocks = [s.products[source] for s in sums]
-        if any(block.weights == GIVEN for block in blocks):
+        if any(block.weights == PREMULTIPLIED for block in blocks):
             raise Unsupported(NO_PRODUCTS)
         tensors = {block.weights: self.tensors[block.weights] for block in blocks}
         types = {tensor.dtype for tensor in tensors.values()}
@@ -303,7 +303,7 @@ class CellReader:
         result, body = Sum(), self._body
         rows = {gate: self._units}
         pending = [(gate, 0, gate)]
-        for _ in range(MOST_TERMS):
+        for _ in range(MAX_TERMS):
             if not pending:
                 return result
             tensor, first, level = pending.pop()
@@ -316,7 +316,7 @@ class CellReader:
                 pending += [(i, first, level) for i in add.inputs]
             else:
                 self._note_term(result, tensor, first, rows[level])
-        raise Unsupported(f"a gate of more than {MOST_TERMS} terms")
+        raise Unsupported(f"a gate of more than {MAX_TERMS} terms")
 
     def _part(self, tensor: int) -> tuple[int, int, int] | None:
         """The tensor of which it is the channels of a gate, the first one, and its channels."""
@@ -370,7 +370,7 @@ class CellReader:
                 source: Block(weights.index, first, *columns) for source, *columns in sources
             }
         elif is_computed and self._matrix(tensor) == (self._batch, rows):
-            products, biases = {tensor: Block(GIVEN, first, 0, rows)}, []
+            products, biases = {tensor: Block(PREMULTIPLIED, first, 0, rows)}, []
         if products.keys() & result.products.keys():
             raise Unsupported(NO_PRODUCTS)
         result.products |= products

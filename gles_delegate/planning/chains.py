@@ -24,7 +24,7 @@ from gles_delegate.shaders.dispatch import (
 )
 from gles_delegate.shaders.files import is_own, read_body
 
-_MOST_CODE = 64
+_MAX_CODE = 64
 """A limit of a chain's code, in units that take about 10 ms to compile."""
 _PRODUCT_CODE = 8
 """The units of one texel of a product with weights; another member takes one unit."""
@@ -110,7 +110,7 @@ class _Room:
             len(blocks) <= self._limits.chain_blocks
             and len(images) <= self._limits.chain_images
             and passes <= self._limits.loop_passes
-            and code <= _MOST_CODE
+            and code <= _MAX_CODE
         )
         if fits:
             self._blocks, self._images, self._passes, self._code = blocks, images, passes, code

@@ -26,7 +26,7 @@ from gles_delegate.shaders.dispatch import (
 )
 
 LARGEST = float(np.finfo(np.float32).max)
-MOST_BIAS = (1 << 31) - 1
+MAX_BIAS = (1 << 31) - 1
 """Largest bias that converters write: they clamp to it."""
 
 
@@ -105,8 +105,8 @@ def _check_biases(node: NodeView) -> None:
     biases = node.graph.tensors[node.inputs[positions[2]]]
     if biases.is_constant and biases.dtype == "int32":
         largest = np.abs(biases.array().astype(np.float64)).max(initial=0)
-        if largest > MOST_BIAS:
-            raise Unsupported(f"biases of up to {largest:.0f}; expected at most {MOST_BIAS}")
+        if largest > MAX_BIAS:
+            raise Unsupported(f"biases of up to {largest:.0f}; expected at most {MAX_BIAS}")
 
 
 def _named(operand: Operand, node: NodeView) -> str:

@@ -17,7 +17,7 @@ from gles_delegate.ops.lib.registry import lower, op_of
 from gles_delegate.ops.lib.views import Copy
 from gles_delegate.shaders.dispatch import Alias, Const, Operand, Value
 
-MOST_ELEMENTS = 1 << 16
+MAX_ELEMENTS = 1 << 16
 """Maximum elements of a result that is larger than its inputs; the GPU computes larger ones."""
 COMPUTES = "a step computes more than a copy"
 
@@ -44,7 +44,7 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Array] | N
         return None
     if results is None:
         return None
-    most = max(MOST_ELEMENTS, *(prod(tensor.shape) for tensor in inputs))
+    most = max(MAX_ELEMENTS, *(prod(tensor.shape) for tensor in inputs))
     fits = (
         array.size <= most and array.dtype == np.dtype(tensors[index].dtype)
         for array, index in zip(results, node.outputs, strict=True)

@@ -19,20 +19,20 @@ from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
 from gles_delegate.ops.planned import COMPOSITE, IF, TEST, WHILE
 from gles_delegate.ops.variables import IDENTITY
-from gles_delegate.planning.cells import Surroundings
+from gles_delegate.planning.cells import EnclosingGraph
 from gles_delegate.planning.patterns import JOIN
 from gles_delegate.planning.recurrence import CountedLoop, RecurrentLoop
 from gles_delegate.shaders.dispatch import Shape
 
 T = TypeVar("T")
 
-MOST_ADDED = 1 << 16
+MAX_ADDED = 1 << 16
 """Maximum number of tensors and nodes that the subgraphs of a model add."""
 
 
 @dataclass(frozen=True)
-class Turn(Node):
-    """A WHILE, or the test of one, after some turns.
+class UnrolledIteration(Node):
+    """A WHILE, or the test of one, after some of its iterations were unrolled.
 
     Attributes:
         lists: The loop variables to which each turn assigns an element, with its tensor.
@@ -63,7 +63,7 @@ class Inliner:
         self._tensors = tensors
         self._checked: set[int] = set()
         self._constants: dict[tuple[int, int], int] = {}
-        self._left = MOST_ADDED
+        self._left = MAX_ADDED
 
     def expand(self, node: Node, shapes: Mapping[int, Shape]) -> list[Node]:
         """The nodes, with the same index, that replace a node whose op is in `INLINED`.
@@ -82,10 +82,10 @@ class Inliner:
             nodes, results = self._insert(node, branch, node.inputs[1:])
         elif node.op == WHILE:
             turn, lists = node, list[tuple[int, int]]()
-            if not isinstance(node, Turn):
+            if not isinstance(node, UnrolledIteration):
                 with suppress(Unsupported):
                     lists = self._asked(node, shapes, lambda *loop: CountedLoop(*loop).lists())
-                turn = Turn(**vars(node), lists=tuple(lists))
+                turn = UnrolledIteration(**vars(node), lists=tuple(lists))
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
             return [*nodes, replace(turn, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
@@ -93,7 +93,7 @@ class Inliner:
         else:
             nodes, results = [], node.inputs[1:]
         self._require_same(results, node.outputs, "output")
-        elements = node.elements if isinstance(node, Turn) else {}
+        elements = node.elements if isinstance(node, UnrolledIteration) else {}
         for i, (result, output) in enumerate(zip(results, node.outputs, strict=True)):
             op, inputs = (JOIN, elements[i]) if i in elements else (IDENTITY, (result,))
             nodes.append(Node(node.index, op, 1, inputs, (output,)))
@@ -101,7 +101,7 @@ class Inliner:
 
     def _next_turn(self, node: Node) -> list[Node]:
         """The nodes of the body, and the WHILE with their results. Lists stay as they are."""
-        lists = node.lists if isinstance(node, Turn) else ()
+        lists = node.lists if isinstance(node, UnrolledIteration) else ()
         nodes, results = self._insert(
             node, node.subgraphs[1], node.inputs[1:], tuple(item for _, item in lists)
         )
@@ -112,7 +112,7 @@ class Inliner:
         for number, _ in lists:
             values[number] = node.inputs[1 + number]
         turn = replace(node, op=WHILE, inputs=tuple(values))
-        if isinstance(turn, Turn):
+        if isinstance(turn, UnrolledIteration):
             turn = replace(turn, items=(*turn.items, items))
         return [*nodes, turn]
 
@@ -124,7 +124,10 @@ class Inliner:
         return self._asked(node, shapes, lambda *loop: RecurrentLoop(*loop).nodes())
 
     def _asked(
-        self, node: Node, shapes: Mapping[int, Shape], ask: Callable[[Node, Surroundings], list[T]]
+        self,
+        node: Node,
+        shapes: Mapping[int, Shape],
+        ask: Callable[[Node, EnclosingGraph], list[T]],
     ) -> list[T]:
         """The answer to a question about a WHILE; raises `Unsupported` if its nodes are damaged."""
         if len(node.subgraphs) != 2:
@@ -132,7 +135,7 @@ class Inliner:
         for index in node.subgraphs:
             self._check(index, self._subgraphs[index])
         try:
-            return ask(node, Surroundings(self._subgraphs, self._tensors, shapes, self._added))
+            return ask(node, EnclosingGraph(self._subgraphs, self._tensors, shapes, self._added))
         except ModelError:
             raise
         except (ArithmeticError, LookupError, ValueError) as error:
@@ -170,7 +173,7 @@ class Inliner:
         if self._left < 0:
             raise Unsupported(
                 f"its subgraph {index} runs too often or is too large; expected at most "
-                f"{MOST_ADDED} tensors and nodes in all"
+                f"{MAX_ADDED} tensors and nodes in all"
             )
         self._check(index, body)
         self._require_same(inputs, body.inputs, "input", body)

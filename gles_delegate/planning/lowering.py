@@ -19,7 +19,7 @@ from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.planned import INLINED, WHILE
 from gles_delegate.ops.tensor_lists import with_lists
 from gles_delegate.ops.variables import CALL_ONCE
-from gles_delegate.planning.cells import Surroundings
+from gles_delegate.planning.cells import EnclosingGraph
 from gles_delegate.planning.checks import checked_steps
 from gles_delegate.planning.folding import fold, folded, require_foldable, set_constants
 from gles_delegate.planning.inlining import Inliner, initial_tensors
@@ -31,7 +31,7 @@ from gles_delegate.shaders.dispatch import Shape, Step
 OPEN_SIZES = (128, 16, 1 << 15)
 """Examples of sizes that a file leaves open, where its placeholder, 1, is too small: of pictures,
 texts and sounds."""
-MOST_DECIDING = 16
+MAX_DECIDING = 16
 """Maximum elements of an input whose values may give sizes: each value needs its own plan."""
 
 
@@ -178,7 +178,7 @@ class _Lowerer:
         """The recurrent layers among the nodes, unless variables need the nodes' own order."""
         if self._counter.uses.tensors or any(t.is_variable for t in self._tensors):
             return []
-        around = Surroundings((), self._tensors, self._shapes, lambda _, tensor: tensor.index)
+        around = EnclosingGraph((), self._tensors, self._shapes, lambda _, tensor: tensor.index)
         layers: list[UnrolledLayer] = []
         for layer, nodes in UnrolledLayers(self._graph, around).found():
             is_lowered = layer.members <= self._steps.keys() - self._reasons.keys()
@@ -391,7 +391,7 @@ def _examples(lowered: Lowered) -> dict[int, Array]:
     # The small inputs that decide each tensor that depends on nothing else but constants and shapes
     deciding: dict[int, set[int]] = {-1: set()}
     for tensor in graph.tensors:
-        is_small = tensor.type.array is not None and prod(tensor.shape) <= MOST_DECIDING
+        is_small = tensor.type.array is not None and prod(tensor.shape) <= MAX_DECIDING
         if tensor.is_constant:
             deciding[tensor.index] = set()
         elif tensor.index in graph.inputs and is_small:

@@ -86,7 +86,7 @@ def _collected(products: Iterable[tuple[tuple[Symbol, ...], float]]) -> Polynomi
     return Polynomial({factors: number for factors, number in result.items() if number})
 
 
-MOST_PRODUCTS = 8
+MAX_PRODUCTS = 8
 """Maximum products of a polynomial, and factors of a product; larger ones are not followed."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """The range of the shader's constants other than 0."""
@@ -122,7 +122,7 @@ class _Chains:
         values = self._start(dispatch)
         for call in (None, *dispatch.epilogue):
             values = self._after(values, call, dispatch) if call and values else values
-            if values is None or max(len(values), *map(len, values), 0) > MOST_PRODUCTS:
+            if values is None or max(len(values), *map(len, values), 0) > MAX_PRODUCTS:
                 break
             found.append(values)
         return found

@@ -11,7 +11,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib.product import Convolution, with_half_tile
 from gles_delegate.ops.lib.weights import with_small_weights
 from gles_delegate.planning import fusion
-from gles_delegate.planning.boundary import Boundary, Ends, stored_in_half
+from gles_delegate.planning.boundary import PortedNodes, SegmentBoundary, stored_in_half
 from gles_delegate.planning.chains import find_chains, make_chain
 from gles_delegate.planning.contraction import contract
 from gles_delegate.planning.in_place import drop_copies
@@ -35,7 +35,7 @@ from gles_delegate.shaders.dispatch import (
 
 
 @dataclass(frozen=True)
-class Plan(Ends):
+class Plan(SegmentBoundary):
     """The dispatches of a session, and the allocations of their tensors.
 
     Attributes:
@@ -163,7 +163,7 @@ def make_plan(
         ports: Entrances of inputs and exits of outputs, by tensor index; by default, row-major
             elements.
     """
-    boundary = Boundary.of(lowered, nodes, limits, half, ports or {})
+    boundary = PortedNodes.of(lowered, nodes, limits, half, ports or {})
     # Aliases are replaced by their sources.
     roots: dict[Operand, Value] = {}
     dispatches: list[Dispatch] = []
@@ -248,7 +248,7 @@ FINISH = (small_weights, half_tiles, limit_work_groups, store_in_half)
 """Rewrites of each dispatch alone, which follow, in order."""
 
 
-def _allocated(dispatches: list[Dispatch], ends: Ends, alignment: int) -> Plan:
+def _allocated(dispatches: list[Dispatch], ends: SegmentBoundary, alignment: int) -> Plan:
     """The plan with allocations, without copies unless that takes more memory."""
     ends_of = (ends.inputs, ends.outputs, ends.variables, ends.results)
     plan = _in_place(Plan(*ends_of, tuple(dispatches)), alignment)

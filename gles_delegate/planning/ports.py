@@ -11,7 +11,7 @@ import numpy as np
 from gles_delegate.device.limits import Limits
 from gles_delegate.image.colors import BYTES, LUMA, RANGES, SITING
 from gles_delegate.image.output import ImageOutput
-from gles_delegate.image.transform import EDGE, MOST_SAMPLES, ImageTransform
+from gles_delegate.image.transform import EDGE, MAX_SAMPLES, ImageTransform
 from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.grid import make_grid
@@ -249,7 +249,7 @@ class SampledPicture:
             "LUMA_RED": red,
             "LUMA_BLUE": blue,
             "ANTIALIAS": int(options.antialias),
-            "MOST_SAMPLES": MOST_SAMPLES,
+            "MOST_SAMPLES": MAX_SAMPLES,
             "OPENCV": int(options.opencv),
             "FADING": int(options.border == "padding"),
             **edge.quantization(),
@@ -261,7 +261,7 @@ class SampledPicture:
             defines["LOWEST"], defines["HIGHEST"] = BYTE_LIMITS[edge.tensor.dtype]
         grid = make_grid(value.pixels, value.slices, edge.limits)
         reads = (self.outside(edge),)
-        passes = MOST_SAMPLES**2 if options.antialias else 0
+        passes = MAX_SAMPLES**2 if options.antialias else 0
         return Dispatch(
             -1, "image_in", reads, value, grid, defines, textures=self.planes, passes=passes
         )

@@ -16,7 +16,7 @@ from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
 from gles_delegate.ops.tensor_lists import GET, SET
 from gles_delegate.ops.variables import IDENTITY
-from gles_delegate.planning.cells import NO_CELL, Cell, CellReader, Surroundings
+from gles_delegate.planning.cells import NO_CELL, Cell, CellReader, EnclosingGraph
 from gles_delegate.planning.folding import folded
 from gles_delegate.planning.patterns import Index, Subgraph
 from gles_delegate.shaders.dispatch import Shape
@@ -26,14 +26,14 @@ UPDATED = ("DYNAMIC_UPDATE_SLICE", "list", ELEMENT, "start")
 BEFORE, AFTER = ("SLICE", "list", "begin", "size"), ("SLICE", "list", "next", "rest")
 JOINED = ("CONCATENATION", BEFORE, ELEMENT, AFTER)
 
-MOST_TESTS = 4
+MAX_TESTS = 4
 """Maximum number of comparisons in the condition of a loop."""
 
 
 class CountedLoop:
     """A WHILE that runs a constant number of turns; raises `Unsupported` if it does not."""
 
-    def __init__(self, node: Node, around: Surroundings) -> None:
+    def __init__(self, node: Node, around: EnclosingGraph) -> None:
         self._node = node
         self._around = around
         condition, body = node.subgraphs
@@ -62,7 +62,7 @@ class CountedLoop:
     def _count(self) -> int:
         turns: list[int] = []
         pending = [*self._condition.graph.outputs]
-        while pending and len(turns) < MOST_TESTS:
+        while pending and len(turns) < MAX_TESTS:
             tensor = pending.pop()
             both = self._condition.maker(tensor, "LOGICAL_AND")
             less = self._condition.maker(tensor, "LESS")
@@ -160,7 +160,7 @@ class CountedLoop:
 class RecurrentLoop(CountedLoop):
     """A WHILE whose body is a step of a recurrent layer; raises `Unsupported` if it is not."""
 
-    def __init__(self, node: Node, around: Surroundings) -> None:
+    def __init__(self, node: Node, around: EnclosingGraph) -> None:
         super().__init__(node, around)
         self._wide: dict[int, int] = {}
         self._cell = self._match()

@@ -21,7 +21,7 @@ from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.shaders.dispatch import Call, Dispatch, Operand, Value, every_call
 
-MOST_CALLS = 16
+MAX_CALLS = 16
 """Maximum calls of an epilogue: compile time grows faster than a shader's length. Published models
 have up to 9."""
 
@@ -96,7 +96,7 @@ class Is:
 
 @dataclass(frozen=True)
 class Tree:
-    """A dispatch and at most `MOST_CALLS` before it, whose results only these read.
+    """A dispatch and at most `MAX_CALLS` before it, whose results only these read.
 
     Attributes:
         each: What they all are. Their results have the size of the last one's.
@@ -111,7 +111,7 @@ class Tree:
         for part in found:
             for read in part.operands:
                 maker = listing.maker(read, part) if listing.is_read_once(read) else None
-                fits = maker and len(found) <= MOST_CALLS and has_texels_of(read, dispatch.output)
+                fits = maker and len(found) <= MAX_CALLS and has_texels_of(read, dispatch.output)
                 if maker and fits and self.each.suits(listing, maker):
                     found.append(maker)
         yield tuple(found)
@@ -261,7 +261,7 @@ class Listing:
         return (
             len(dispatch.operands) <= limits.reads_for(dispatch.output.nbytes)
             and dispatch.passes <= limits.loop_passes
-            and sum(1 for _ in every_call(dispatch.epilogue)) <= MOST_CALLS
+            and sum(1 for _ in every_call(dispatch.epilogue)) <= MAX_CALLS
             and reads_true_sizes(dispatch)
         )
 

@@ -11,7 +11,7 @@ import numpy as np
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.variables import IDENTITY
-from gles_delegate.planning.cells import Cell, CellReader, Surroundings
+from gles_delegate.planning.cells import Cell, CellReader, EnclosingGraph
 from gles_delegate.planning.patterns import JOIN, PARTS, Subgraph
 from gles_delegate.shaders.dispatch import Shape, Step
 
@@ -86,7 +86,7 @@ def in_order(nodes: Sequence[Node], layers: Sequence[UnrolledLayer], graph: Grap
 class UnrolledLayers:
     """Finds the layers of a graph; their nodes have to be lowered, and may be unsupported."""
 
-    def __init__(self, graph: Graph, around: Surroundings) -> None:
+    def __init__(self, graph: Graph, around: EnclosingGraph) -> None:
         self._graph = graph
         self._around = around
         self._body = Subgraph(graph)

@@ -29,7 +29,7 @@ MARKED_LOOP = re.compile(
 )
 """``#pragma unroll`` marks a loop over a register tile; ``#pragma unroll(gpu)`` marks another loop,
 which llvmpipe would compile for many seconds. Tools ignore both."""
-_MOST_CHARACTERS = 1 << 11
+_MAX_CHARACTERS = 1 << 11
 """Maximum characters of an unrolled loop, unless only loops over tiles are unrolled: SwiftShader
 compiles long code slowly."""
 
@@ -124,7 +124,7 @@ def unrolled(code: str, bounds: tuple[tuple[str, str], ...], tiles_only: bool) -
         if last.isdigit() and not ("#" in body or "break;" in body or "continue;" in body):
             line = f"{{ {' '.join(body.split())} }} "
             values = range(int(loop["first"]), int(last))
-            if tiles_only or len(line) * len(values) <= _MOST_CHARACTERS:
+            if tiles_only or len(line) * len(values) <= _MAX_CHARACTERS:
                 use = re.compile(rf"(?<![.\w]){loop['i']}\b")  # and no swizzle
                 copies = "".join(use.sub(str(value), line) for value in values)
                 statement = f"{{ {copies}}}" + "\n" * body.count("\n")

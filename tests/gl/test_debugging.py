@@ -78,7 +78,7 @@ def test_a_long_name_is_cut(egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch)
     with gd.GpuDelegate(context=egl) as delegate:
         interpreter = allocated(delegate, content)
         interpreter.invoke()
-        assert "x" * names.MOST_LABEL_BYTES in labels(egl, names.BUFFER_OBJECT)
+        assert "x" * names.MAX_LABEL_BYTES in labels(egl, names.BUFFER_OBJECT)
 
 
 class Messages:

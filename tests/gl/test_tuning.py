@@ -120,7 +120,7 @@ def test_what_is_too_large_to_be_divided_by_a_uniform_is_so_by_a_constant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = run()
-    monkeypatch.setattr(product, "MOST_DIVIDED", 0)
+    monkeypatch.setattr(product, "MAX_DIVIDED", 0)
     np.testing.assert_allclose(run(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 

@@ -107,7 +107,7 @@ def test_large_images_are_computed_in_bands(
 ) -> None:
     network = Network(size).convolve(12)
     line = -(-size[2] // 4) * winograd.NUMBERS * (2 + 3) * 16
-    monkeypatch.setattr(winograd, "MOST_BYTES", lines * line)
+    monkeypatch.setattr(winograd, "MAX_BYTES", lines * line)
     total = size[0] * -(-size[1] // 4)
     result, count = results(network)
     assert count == -(-total // lines)
@@ -115,7 +115,7 @@ def test_large_images_are_computed_in_bands(
 
 
 def test_bands_write_neighboring_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd, "MOST_BYTES", 3 * 8640)
+    monkeypatch.setattr(winograd, "MAX_BYTES", 3 * 8640)
     limits = Limits(profile=replace(INTEL, winograd=(1,)))
     lowered = lower_graph(read_model(Network((2, 14, 10, 8)).convolve(12).content()), limits)
     plan = make_plan(lowered, [0], limits, False)

@@ -104,7 +104,7 @@ def test_a_zip_is_known_by_its_end() -> None:
 
 def test_bundles_that_inflate_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bundles of zeros, of zeros in several bundles inside, and of bundles in bundles."""
-    monkeypatch.setattr("gles_delegate.model.bundle.MOST_INFLATED", 1 << 18)
+    monkeypatch.setattr("gles_delegate.model.bundle.MAX_INFLATED", 1 << 18)
     zeros = zipped(ZIP_DEFLATED, **{f"{i}": bytes(1 << 16) for i in range(3)})
     with pytest.raises(gd.ModelError, match=r"compressed members of \d+ bytes.*store its members"):
         model_of(zipped(ZIP_DEFLATED, a=zeros, b=zeros), "x")

@@ -249,7 +249,7 @@ def test_a_decomposition_into_too_many_nodes_is_refused(monkeypatch: pytest.Monk
     y = b.composite(b.subgraph(twice(6)), [b.input(SHAPE)], [SHAPE])
     lowered = lower_graph(read_model(b.build([y])), Limits())
     assert len([step for step in lowered.steps[0] if isinstance(step, Dispatch)]) == 64
-    monkeypatch.setattr(inlining, "MOST_ADDED", 300)
+    monkeypatch.setattr(inlining, "MAX_ADDED", 300)
     assert "too large" in reason(b, [y])
 
 

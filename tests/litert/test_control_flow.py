@@ -190,7 +190,7 @@ def test_a_loop_whose_condition_has_only_the_count(host: Host) -> None:
 
 
 def test_a_loop_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inlining, "MOST_ADDED", 500)
+    monkeypatch.setattr(inlining, "MAX_ADDED", 500)
     lowered = lower_graph(read_model(counting(2**31 - 1)[1]), Limits())
     assert "runs too often" in lowered.reasons[1]
 

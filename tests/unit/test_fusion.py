@@ -16,7 +16,7 @@ from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.planning.contraction import contract
 from gles_delegate.planning.fusion import fuse_elementwise
 from gles_delegate.planning.plan import Plan
-from gles_delegate.planning.rewriting import MOST_CALLS, Edit, Listing, Scope
+from gles_delegate.planning.rewriting import MAX_CALLS, Edit, Listing, Scope
 from gles_delegate.shaders.dispatch import Call, Dispatch, Value
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
@@ -395,8 +395,8 @@ def test_a_long_chain_is_cut_into_shaders_that_compile_soon(net: Net, length: in
     for i in range(length):
         x = net.op(("TANH", "NEG")[i % 2], [x])
     plan = net.plan(x)
-    assert max(len(dispatch.epilogue) for dispatch in plan.dispatches) == MOST_CALLS
-    assert len(plan.dispatches) == 1 + ceil((length - MOST_CALLS) / MOST_CALLS)
+    assert max(len(dispatch.epilogue) for dispatch in plan.dispatches) == MAX_CALLS
+    assert len(plan.dispatches) == 1 + ceil((length - MAX_CALLS) / MAX_CALLS)
     assert functions(plan) == ["TANH", "NEG"] * (length // 2) + ["TANH"] * (length % 2)
 
 

@@ -156,7 +156,7 @@ def _merged(groups: int, inputs: int, outputs: int) -> int:
     return groups
 
 
-MOST_DIVIDED = 1 << 20
+MAX_DIVIDED = 1 << 20
 """glsl/lib/tensor.glsl divides only smaller numbers by a uniform."""
 
 _SIZES = {
@@ -249,7 +249,7 @@ def with_size_uniforms(dispatch: Dispatch, limits: Limits, by_runs: bool = True)
     A GPU's compiler overlaps the loads of a window's rows only if their number is constant; that
     takes registers. See also `Profile.constant_sizes`.
     """
-    if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MOST_DIVIDED:
+    if max(dispatch.output.pixels, dispatch.grid.pixels + WORK_GROUP) >= MAX_DIVIDED:
         return dispatch
     if by_runs and option_of(limits.profile.constant_sizes, dispatch.choice):
         return dispatch

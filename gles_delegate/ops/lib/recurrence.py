@@ -46,8 +46,8 @@ PARAMETERS = 11
 
 
 @dataclass(frozen=True)
-class Course:
-    """The layout of a sequence, and the direction in which a layer reads it.
+class TimeSteps:
+    """The time steps of a sequence: its layout, and the direction in which a layer reads it.
 
     Attributes:
         time_major: Its shape is [time, batch, channels], otherwise [batch, time, channels].
@@ -59,13 +59,13 @@ class Course:
     forward: bool = True
 
     @staticmethod
-    def of(x: Operand, time_major: bool, forward: bool = True) -> Course:
-        """The course of a sequence of shape [time, batch, depth] or [batch, time, depth]."""
+    def of(x: Operand, time_major: bool, forward: bool = True) -> TimeSteps:
+        """Those of a sequence of shape [time, batch, depth] or [batch, time, depth]."""
         if len(x.shape) != 3:
             raise Unsupported(f"a sequence of shape {list(x.shape)}; expected rank 3")
         first, second = x.shape[:2]
         steps, batch = (first, second) if time_major else (second, first)
-        return Course(steps, batch, time_major, forward)
+        return TimeSteps(steps, batch, time_major, forward)
 
     def defines(self, step: int) -> dict[str, Define]:
         """Defines of glsl/lib/recurrence.glsl."""
@@ -86,8 +86,8 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One dispatch of a step.
+class StepKernel:
+    """A kernel of a step, which one dispatch runs.
 
     Attributes:
         slices: The slices that it computes.
@@ -101,7 +101,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class History:
+class StateSequence:
     """The states of a layer before its first step and after each; see glsl/lib/recurrence.glsl.
 
     Attributes:
@@ -111,19 +111,19 @@ class History:
     """
 
     node: NodeView
-    course: Course
+    times: TimeSteps
     states: tuple[tuple[int, int], ...]
     value: Value
     name: str
 
     @staticmethod
     def of(
-        node: NodeView, course: Course, states: Iterable[tuple[int, int]], slices: int, name: str
-    ) -> History:
+        node: NodeView, times: TimeSteps, states: Iterable[tuple[int, int]], slices: int, name: str
+    ) -> StateSequence:
         """A history with rows of that many slices."""
-        pixels = (course.steps + 1) * course.batch
+        pixels = (times.steps + 1) * times.batch
         value = node.scratch((pixels, 4 * slices), f"{name}history")
-        return History(node, course, tuple(states), value, name)
+        return StateSequence(node, times, tuple(states), value, name)
 
     @property
     def channels(self) -> int:
@@ -132,7 +132,7 @@ class History:
 
     def enter(self) -> list[Step]:
         """Copy the states into the first row."""
-        node, batch = self.node, self.course.batch
+        node, batch = self.node, self.times.batch
         steps: list[Step] = []
         for i, count, channel in self._columns():
             target = Target(batch, count, batch, batch, out_channel=channel)
@@ -141,12 +141,12 @@ class History:
         return steps
 
     def steps(
-        self, stages: Sequence[Stage], reads: tuple[Operand, ...], at_once: int
+        self, stages: Sequence[StepKernel], reads: tuple[Operand, ...], at_once: int
     ) -> list[Step]:
         """The dispatches of all steps of the layer; each makes `at_once` steps."""
         return [
             self._dispatch(stage, reads, range(first, first + at_once))
-            for first in range(0, self.course.steps, at_once)
+            for first in range(0, self.times.steps, at_once)
             for stage in stages
         ]
 
@@ -156,8 +156,8 @@ class History:
         Args:
             summed: The slices that it sums up for each; 0: `slices`.
         """
-        steps, limits = self.course.steps, self.node.limits
-        few = 0 < self.course.batch * slices <= FEW_STATES
+        steps, limits = self.times.steps, self.node.limits
+        few = 0 < self.times.batch * slices <= FEW_STATES
         fits = few and self.value.nbytes <= limits.block_bytes
         passes = steps * ((summed or slices) + 9)
         return steps if fits and steps > 1 and passes <= limits.loop_passes else 1
@@ -176,26 +176,26 @@ class History:
 
     def final(self, output: Value, channel: int) -> Step:
         """The last row, from a channel on, as `output`."""
-        node, course = self.node, self.course
-        first = course.steps * course.batch * self.value.channels + channel
-        sizes = (course.batch, output.elements // max(course.batch, 1))
+        node, times = self.node, self.times
+        first = times.steps * times.batch * self.value.channels + channel
+        sizes = (times.batch, output.elements // max(times.batch, 1))
         last = View(sizes, (self.value.channels, 1), first)
         return view(self.value, output, last, node.limits, node.index)
 
     def output(self, shape: Shape = (), i: int = 0) -> Step:
         """The output state after each step, as output `i`; `shape`: if it is not a sequence."""
         node = self.node
-        output = node.output(shape or self.course.shape(self.channels), i)
+        output = node.output(shape or self.times.shape(self.channels), i)
         return view(self.value, output, self.sequence(), node.limits, node.index)
 
     def sequence(self) -> View:
         """The output state after each step, as a sequence."""
-        course, channels = self.course, self.value.channels
-        row = course.batch * channels
-        strides = (row if course.forward else -row, channels)
-        first = row if course.forward else course.steps * row
-        strides = strides if course.time_major else strides[::-1]
-        return View(course.shape(self.channels), (*strides, 1), first)
+        times, channels = self.times, self.value.channels
+        row = times.batch * channels
+        strides = (row if times.forward else -row, channels)
+        first = row if times.forward else times.steps * row
+        strides = strides if times.time_major else strides[::-1]
+        return View(times.shape(self.channels), (*strides, 1), first)
 
     def _columns(self) -> Iterator[tuple[int, int, int]]:
         """The states: input of the node, number of channels, and first channel in a row."""
@@ -204,8 +204,8 @@ class History:
             yield i, count, channel
             channel += whole(count)
 
-    def _dispatch(self, stage: Stage, reads: tuple[Operand, ...], steps: range) -> Dispatch:
-        node, batch = self.node, self.course.batch
+    def _dispatch(self, stage: StepKernel, reads: tuple[Operand, ...], steps: range) -> Dispatch:
+        node, batch = self.node, self.times.batch
         slices, count = stage.slices, len(steps)
         if count > 1:
             lanes = 1
@@ -222,7 +222,7 @@ class History:
                 passes = ceil(stage.summed / grid.reduction_lanes) + 8
         defines: dict[str, Define] = {
             **stage.defines,
-            **self.course.defines(steps.start),
+            **self.times.defines(steps.start),
             "STEPS": count,
             "SHARED_TEXELS": 2 * batch * slices if count > 1 else 0,
         }
@@ -236,12 +236,12 @@ class History:
         return dispatch.sized(*(name for name in defines if name in sizes))
 
 
-def bidirectional(histories: Sequence[History], merged: bool) -> list[Step]:
+def bidirectional(histories: Sequence[StateSequence], merged: bool) -> list[Step]:
     """The outputs of two layers, or one output with the channels of both."""
     if not merged:
         return [history.output(i=i) for i, history in enumerate(histories)]
-    node, course = histories[0].node, histories[0].course
-    output = node.output(course.shape(sum(history.channels for history in histories)))
+    node, times = histories[0].node, histories[0].times
+    output = node.output(times.shape(sum(history.channels for history in histories)))
     steps: list[Step] = []
     pixels, channel = output.pixels, 0
     for history in histories:
@@ -294,11 +294,11 @@ class _Layer:
     """
 
     def __init__(
-        self, node: NodeView, inputs: LstmInputs, course: Course, clips: tuple[float, float]
+        self, node: NodeView, inputs: LstmInputs, times: TimeSteps, clips: tuple[float, float]
     ) -> None:
         self.node = node
         self.inputs = inputs
-        self.course = course
+        self.times = times
         self.clips = clips
         self.cifg = not node.has_input(inputs.weights[0])
         self.norm = any(map(node.has_input, inputs.norms[self.cifg :]))
@@ -320,7 +320,7 @@ class _Layer:
         Also if weights are quantized in a way that LiteRT's kernels ignore, or if the input or the
         states do not fit them.
         """
-        node, inputs, course, cifg = self.node, self.inputs, self.course, self.cifg
+        node, inputs, times, cifg = self.node, self.inputs, self.times, self.cifg
         matrices = [*inputs.weights[cifg:], *inputs.recurrent[cifg:]]
         needed = [*matrices, *inputs.biases[cifg:]]
         if self.norm:
@@ -339,22 +339,22 @@ class _Layer:
                 f"{self.channels} output channels of {self.units} units without a projection"
             )
         x = node.input(self.inputs.x)
-        if x.channels != depth or x.pixels != course.steps * course.batch:
+        if x.channels != depth or x.pixels != times.steps * times.batch:
             raise Unsupported(f"weights for {depth} channels on an input of shape {list(x.shape)}")
         for i, size in zip(self.inputs.state, (self.channels, self.units), strict=True):
-            if node.input(i).elements != course.batch * size:
+            if node.input(i).elements != times.batch * size:
                 shape = list(node.shape(i))
-                raise Unsupported(f"a state of shape {shape} for {course.batch} x {size}")
+                raise Unsupported(f"a state of shape {shape} for {times.batch} x {size}")
 
 
 def lstm_layer(
     node: NodeView,
     inputs: LstmInputs,
-    course: Course,
+    times: TimeSteps,
     activation: int,
     clips: tuple[float, float],
     name: str = "",
-) -> tuple[list[Step], History]:
+) -> tuple[list[Step], StateSequence]:
     """The steps of an LSTM, and its history.
 
     Args:
@@ -362,20 +362,20 @@ def lstm_layer(
         clips: The largest cell state and the largest projection; 0: any.
         name: Distinguishes the layers of a node.
     """
-    layer = _Layer(node, inputs, course, clips)
+    layer = _Layer(node, inputs, times, clips)
     function = "TANH" if layer.integer else vector_activation(activation)
     steps, sums = _input_sums(layer, name)
     weights = _weights(layer)
     slices = layer.state_slices + (1 + layer.projected + GATES * layer.norm) * layer.slices
     states = zip(inputs.state, (layer.channels, layer.units), strict=True)
-    history = History.of(node, course, states, slices, name)
+    history = StateSequence.of(node, times, states, slices, name)
     stages = _stages(layer, function)
     at_once = 1 if len(stages) > 1 else history.steps_at_once(layer.slices)
     steps += history.enter() + history.steps(stages, (sums, weights), at_once) + history.exit()
     return steps, history
 
 
-def _stages(layer: _Layer, activation: str) -> list[Stage]:
+def _stages(layer: _Layer, activation: str) -> list[StepKernel]:
     slices, state_slices = layer.slices, layer.state_slices
     large_tiles = layer.node.limits.profile.large_tiles
     cell: dict[str, Define] = {
@@ -397,14 +397,14 @@ def _stages(layer: _Layer, activation: str) -> list[Stage]:
     gates = cell | {"CIFG": int(layer.cifg)}
     if layer.norm:
         stages = [
-            Stage("lstm_sums", slices, state_slices, gates | sums),
-            Stage("lstm_cell", slices, 0, gates | norm),
-            Stage("lstm_result", slices, 0, cell | norm),
+            StepKernel("lstm_sums", slices, state_slices, gates | sums),
+            StepKernel("lstm_cell", slices, 0, gates | norm),
+            StepKernel("lstm_result", slices, 0, cell | norm),
         ]
     else:
-        stages = [Stage("lstm_step", slices, state_slices, gates | sums)]
+        stages = [StepKernel("lstm_step", slices, state_slices, gates | sums)]
     if layer.projected:
-        stages.append(Stage("lstm_projection", state_slices, slices, cell | projection))
+        stages.append(StepKernel("lstm_projection", state_slices, slices, cell | projection))
     return stages
 
 
@@ -428,7 +428,7 @@ def _input_sums(layer: _Layer, name: str) -> tuple[list[Step], Value]:
     """The contribution of the inputs of all steps to each gate, with biases unless normalized."""
     node, inputs, units = layer.node, layer.inputs, layer.units
     padded = whole(units)
-    pixels = layer.course.steps * layer.course.batch
+    pixels = layer.times.steps * layer.times.batch
     sums = node.scratch((pixels, GATES * padded), f"{name}sums")
     steps: list[Step] = []
     for gate in range(int(layer.cifg), GATES):

@@ -18,11 +18,11 @@ DISPATCH = 30000
 """Nanoseconds that llvmpipe's threads take to wake up for a dispatch, measured."""
 FEW_PIXELS = 8
 """With fewer pixels, lanes may lie along the slices or along the sum."""
-MOST_COLUMNS = 32
+MAX_COLUMNS = 32
 """Pixels of an input row that an invocation on llvmpipe reads."""
 DEPTHS = (1, 2)
 """Input slices that a work group may load at once."""
-MOST_COMPUTED = 2
+MAX_COMPUTED = 2
 """Blocks are taken if they compute at most this many times the output's texels."""
 FEW_SIZES = (1, 2, 4, 8)
 """Pixels per invocation if `TileSearch.few`."""
@@ -72,7 +72,7 @@ class Tile:
         fitting = limits.shared_bytes // (2 * 16 * (along + 4 * across))
         depth = max((d for d in DEPTHS if d <= fitting and depth % d == 0), default=0)
         computed = ceil(pixels / along) * along * ceil(slices / across) * across
-        pays = computed <= MOST_COMPUTED * pixels * slices
+        pays = computed <= MAX_COMPUTED * pixels * slices
         fits = depth > 0 and pixel_lanes * slice_lanes <= limits.invocations
         return replace(tile, depth=depth) if pays and fits else None
 
@@ -133,7 +133,7 @@ class Tile:
             return tile._time(runs, slices, depth, loads, products) + search.compile_cost * products
 
         # A run holds everything that it reads from a row at once.
-        widest = max(window.pixels_within(MOST_COLUMNS), 1)
+        widest = max(window.pixels_within(MAX_COLUMNS), 1)
         sizes = _sizes(search, min(widest, search.pixels))
         lengths = sorted({searched_length(search, window, size) for size in sizes})
         tiles = _searched(search, limits.simd_lanes, slices, lengths, width)

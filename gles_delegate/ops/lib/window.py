@@ -10,7 +10,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.shaders.dispatch import Define
 
 SAME, VALID = 0, 1
-MOST_DILATED = (1 << 15) - 1
+MAX_DILATED = (1 << 15) - 1
 """LiteRT refuses larger ones in DEPTHWISE_CONV_2D; a row has at least one run for each."""
 
 
@@ -77,8 +77,8 @@ class Window:
                 f"strides {list(strides)}, dilations {list(dilations)} and window {list(kernel)}; "
                 "expected positive numbers"
             )
-        if max(dilations) > MOST_DILATED:
-            raise Unsupported(f"dilations {list(dilations)}; expected at most {MOST_DILATED}")
+        if max(dilations) > MAX_DILATED:
+            raise Unsupported(f"dilations {list(dilations)}; expected at most {MAX_DILATED}")
         (out_h, pad_h), (out_w, pad_w) = (
             span(*sizes, options.padding == SAME, may_exceed)
             for sizes in zip(image, kernel, strides, dilations, strict=True)

@@ -28,7 +28,7 @@ EDGE, SIDE = 4, 6
 """Rows and columns of a tile of outputs, and of the numbers that it is computed from."""
 NUMBERS = SIDE * SIDE
 POINTS = (0.0, 0.75, -0.75, 1.5, -1.5)
-MOST_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
 """Limit for the numbers and sums in memory between the dispatches. Larger images are computed in
 bands, some rows of tiles at a time.
 """
@@ -88,7 +88,7 @@ def is_possible(conv: Convolution, limits: Limits) -> bool:
         and weights.pack is packing.conv_weights
         and weights.args[0] == (1, 1)
         and conv.output.pixels >= limits.profile.winograd_pixels
-        and _line_bytes(conv) <= min(MOST_BYTES, limits.block_bytes)
+        and _line_bytes(conv) <= min(MAX_BYTES, limits.block_bytes)
     )
 
 
@@ -104,7 +104,7 @@ def winograd(conv: Convolution, limits: Limits) -> list[Dispatch]:
     window = conv.window
     assert window is not None
     lines = conv.output.shape[0] * ceil(window.out_h / EDGE)
-    most = min(MOST_BYTES, limits.block_bytes) // _line_bytes(conv)
+    most = min(MAX_BYTES, limits.block_bytes) // _line_bytes(conv)
     count = even_part(lines, most)
     return [
         dispatch
