@@ -78,7 +78,8 @@ def files_in(content: Content) -> Mapping[str, Callable[[], Content]]:
         infos = bundle.infolist()
         _check_inflated(infos, 0, 0)
     require_bundle(bundle.namelist())
-    return {info.filename: partial(_read_intact, bundle, info, content) for info in infos}
+    read = _intact()(_read)
+    return {info.filename: partial(read, bundle, info, content) for info in infos}
 
 
 @contextmanager
@@ -131,11 +132,6 @@ def _check_inflated(infos: Sequence[ZipInfo], before: int, depth: int) -> int:
             "at most; store its members without compression"
         )
     return size
-
-
-def _read_intact(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:
-    with _intact():
-        return _read(bundle, info, content)
 
 
 def _read(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:

@@ -182,51 +182,29 @@ def make_plan(
 
 
 def rewritten(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """The dispatches to run instead, after all of `REWRITES` and `FINISH`."""
+    """The dispatches to run instead, after all of `REWRITES`."""
     listing = Listing(dispatches, scope)
     for rewrite in REWRITES:
         rewrite(listing)
-    dispatches = listing.dispatches
-    for finish in FINISH:
-        dispatches = finish(dispatches, scope)
-    return dispatches
+    return [_finished(dispatch, scope) for dispatch in listing.dispatches]
 
 
-def small_weights(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Read weights as float16, int8 or int4 where possible; see `with_small_weights`."""
-    return [with_small_weights(d, scope.limits, scope.tensors, scope.half) for d in dispatches]
+def _finished(dispatch: Dispatch, scope: Scope) -> Dispatch:
+    """The dispatch with the smallest weights, within the device's work groups, stored as float16.
 
-
-def half_tiles(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Choose the tiles for tensors stored as float16."""
+    Values outside the plan are not, and constants only with `Profile.half_weights`.
+    """
+    limits = scope.limits
+    dispatch = with_small_weights(dispatch, limits, scope.tensors, scope.half)
+    if scope.half and isinstance(dispatch, Convolution):
+        reads_half = stored_in_half(dispatch.reads[0]).kind == "half"
+        dispatch = with_half_tile(dispatch, limits, reads_half)
+    dispatch = replace(dispatch, grid=dispatch.grid.within(limits.groups))
     if not scope.half:
-        return dispatches
-    return [
-        with_half_tile(d, scope.limits, stored_in_half(d.reads[0]).kind == "half")
-        if isinstance(d, Convolution)
-        else d
-        for d in dispatches
-    ]
-
-
-def limit_work_groups(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Divide grids with more work groups along an axis than the device allows."""
-    return [replace(d, grid=d.grid.within(scope.limits.groups)) for d in dispatches]
-
-
-def store_in_half(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """Store every float tensor as float16, except values outside the plan; see `half_weights`."""
-    if not scope.half:
-        return dispatches
-    half_weights = scope.limits.profile.half_weights
-
-    def stored(operand: Operand) -> Operand:
-        return stored_in_half(operand) if half_weights or isinstance(operand, Value) else operand
-
-    return [
-        replace(dispatch.reading(stored), output=stored_in_half(dispatch.output))
-        for dispatch in dispatches
-    ]
+        return dispatch
+    stays = () if limits.profile.half_weights else Const
+    stored = dispatch.reading(lambda x: x if isinstance(x, stays) else stored_in_half(x))
+    return replace(stored, output=stored_in_half(dispatch.output))
 
 
 REWRITES: tuple[Pass, ...] = (
@@ -243,9 +221,6 @@ REWRITES: tuple[Pass, ...] = (
     transform_tiles,
 )
 """The rules of a plan, in order."""
-
-FINISH = (small_weights, half_tiles, limit_work_groups, store_in_half)
-"""Rewrites of each dispatch alone, which follow, in order."""
 
 
 def _allocated(dispatches: list[Dispatch], ends: SegmentBoundary, alignment: int) -> Plan:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -37,30 +38,10 @@ class UnrolledLayer:
     steps: Sequence[Step] = field(default=(), repr=False)
 
 
-@dataclass
-class Chain:
-    """Cells of which each has the state that the one before computed.
+Chain: TypeAlias = list[list[Cell]]
+"""Cells of which each has the state that the one before computed.
 
-    Attributes:
-        first: The first cell, with either of its sources as the state.
-    """
-
-    first: list[Cell]
-    others: list[Cell] = field(default_factory=list)
-
-    @property
-    def cells(self) -> list[Cell]:
-        return [self.first[0], *self.others]
-
-    def extend(self, candidates: Sequence[Cell]) -> bool:
-        """Append the cell that continues it, if there is one."""
-        for cell in candidates:
-            same = [c for c in self.first if c.parameters == cell.parameters]
-            if cell.before == self.cells[-1].after and same:
-                self.first = same
-                self.others.append(cell)
-                return True
-        return False
+The first is there once with either of its sources as the state, as long as both are possible."""
 
 
 def in_order(nodes: Sequence[Node], layers: Sequence[UnrolledLayer], graph: Graph) -> list[Node]:
@@ -96,7 +77,8 @@ class UnrolledLayers:
         """Each layer, and the nodes that compute it."""
         for chain in self._chains():
             with suppress(*NOT_FOUND):
-                yield self._layer([*self._first(chain.cells[0]), *chain.cells])
+                cells = [candidates[0] for candidates in chain]
+                yield self._layer([*self._first(cells[0]), *cells])
 
     def _first(self, cell: Cell) -> list[Cell]:
         """The cell before, if it has the same parameters and zeros as its states."""
@@ -123,11 +105,21 @@ class UnrolledLayers:
             if not cells:
                 continue
             chain = next((ends[c.before[0]] for c in cells if c.before[0] in ends), None)
-            if chain is None or not chain.extend(cells):
-                chain = Chain(cells)
+            if chain is None or not self._is_extended(chain, cells):
+                chain = [cells]
                 chains.append(chain)
             ends[cells[0].after[0]] = chain
         return chains
+
+    @staticmethod
+    def _is_extended(chain: Chain, candidates: Sequence[Cell]) -> bool:
+        """Append the one of these cells that continues a chain; whether there was one."""
+        for cell in candidates:
+            same = [first for first in chain[0] if first.parameters == cell.parameters]
+            if same and cell.before == chain[-1][0].after:
+                chain[:] = [same, *chain[1:], [cell]]
+                return True
+        return False
 
     def _constant(self, tensor: int) -> Tensor:
         if tensor < 0 or not self._around.tensors[tensor].is_constant:
