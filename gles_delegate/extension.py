@@ -35,10 +35,9 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import libegl, release_thread
 from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.sync import wait_on_gpu
-from gles_delegate.gl.texture import Sampler
+from gles_delegate.gl.texture import Pixels, PixelTexture, Sampler
 from gles_delegate.gl.thread import GlThread, NotPickled
 from gles_delegate.gl.thread import start as start_thread
-from gles_delegate.gl.upload import Pixels, PixelTexture
 from gles_delegate.gl.watches import texture_level
 from gles_delegate.hosts.interpreter import unique_names
 from gles_delegate.image.colors import LUMA, SITING, yuv_to_rgb

@@ -15,7 +15,7 @@ import numpy as np
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.upload import PixelTexture
+from gles_delegate.gl.texture import PixelTexture
 from gles_delegate.hosts.delegate import GpuDelegate
 from gles_delegate.hosts.interpreter import Interpreter
 from gles_delegate.image.output import ImageOutput

@@ -13,7 +13,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.errors import ContextError, WrongThreadError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl import llvmpipe
-from gles_delegate.gl.adopted import Adopted
+from gles_delegate.gl.current import Adopted
 from gles_delegate.gl.driver import MAX_READS, Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
@@ -186,7 +186,6 @@ def _checked(gl: Functions) -> Iterator[None]:
 
 @contextmanager
 def _restored(gl: Functions) -> Iterator[None]:
-    """Save and restore the state that a run changes."""
     gl.forget_app_errors()
     program = gl.integer(gl_names.CURRENT_PROGRAM)
     array_buffer = gl.integer(gl_names.ARRAY_BUFFER_BINDING)

@@ -14,7 +14,7 @@ from gles_delegate.errors import ShaderError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import afterwards, textures_restored
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.upload import Pixels
+from gles_delegate.gl.texture import Pixels
 from gles_delegate.support.closing import in_any_case, on_error
 
 Uniform: TypeAlias = bool | int | float | Sequence[float]

@@ -350,20 +350,15 @@ class Functions:
 
     def integer(self, name: int, index: int | None = None) -> int:
         """glGetIntegerv or, with an index, glGetIntegeri_v."""
-        value = c_int()
-        if index is None:
-            self.glGetIntegerv(name, value)
-        else:
-            self.glGetIntegeri_v(name, index, value)
-        return value.value
+        return self._queried("glGetInteger", c_int(), name, index)
 
     def integer64(self, name: int, index: int | None = None) -> int:
         """glGetInteger64v or, with an index, glGetInteger64i_v."""
-        value = c_int64()
-        if index is None:
-            self.glGetInteger64v(name, value)
-        else:
-            self.glGetInteger64i_v(name, index, value)
+        return self._queried("glGetInteger64", c_int64(), name, index)
+
+    def _queried(self, query: str, value: c_int | c_int64, name: int, index: int | None) -> int:
+        end, at = ("v", ()) if index is None else ("i_v", (index,))
+        getattr(self, query + end)(name, *at, value)
         return value.value
 
     @cached_property

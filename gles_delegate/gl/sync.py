@@ -47,7 +47,6 @@ class Stopwatch:
         return perf_counter() - begin if self._was_wrong() else nanoseconds.value / 1e9
 
     def _was_wrong(self) -> bool:
-        """Whether the timer was wrong since the last call."""
         return self._is_es and self._gl.integer(gl_names.GPU_DISJOINT) != 0
 
     def release(self) -> None:

@@ -377,7 +377,6 @@ class _Worker:
             release_thread()
 
     def _fail_queued(self) -> None:
-        """Fail the queued calls after the thread has ended."""
         with self._lock:
             self.is_stopped = True
         with suppress(Empty):
@@ -388,7 +387,6 @@ class _Worker:
 
 
 def _do(future: Future[T], function: Callable[[], T]) -> None:
-    """Do a job unless it was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
     try:

@@ -359,5 +359,4 @@ def picture_transform(
 
 
 def _single(values: Sequence[float]) -> float | Sequence[float]:
-    """The number, if there is only one."""
     return values[0] if len(values) == 1 else values

@@ -67,7 +67,6 @@ def litert_interpreter() -> type[Any]:
 
 
 def _try_layout() -> None:
-    """Raise an error if a kernel does not read and write correctly."""
     content = trial_model()
     delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _TrialModel()))
     interpreter = litert_interpreter()(model_content=content, experimental_delegates=[delegate])

@@ -84,7 +84,6 @@ def files_in(content: Content) -> Mapping[str, Callable[[], Content]]:
 
 @contextmanager
 def _intact() -> Iterator[None]:
-    """Convert zipfile's errors to ModelError."""
     try:
         yield
     except DAMAGES as error:

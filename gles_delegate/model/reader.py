@@ -240,9 +240,11 @@ class _Subgraphs(Sequence[Graph]):
             _tensor(i, t, self._buffers, external, i in computed) for i, t in enumerate(tables)
         ]
         for i, tensor in enumerate(tables):
-            details = _blockwise(tensor.table(4))
-            if details is not None:
-                tensors[i] = replace(tensors[i], quantization=_blocks(details, tensors))
+            quantization = tensor.table(4)
+            if quantization and quantization.scalar(4, "uint8") == BLOCKWISE_QUANTIZATION:
+                details = quantization.table(5)
+                if details:
+                    tensors[i] = replace(tensors[i], quantization=_blocks(details, tensors))
         for i in (i for i in inputs if 0 <= i < len(tensors)):
             tensors[i] = replace(tensors[i], is_variable=False)  # the app sets it
         graph = Graph(tuple(tensors), nodes, inputs, table.ints(2), index, **self._model)
@@ -320,13 +322,6 @@ def _quantization(table: FlatTable | None) -> Quantization:
         tuple(table.array(3, "int64").astype(np.int32).tolist()),
         table.scalar(6, "int32"),
     )
-
-
-def _blockwise(quantization: FlatTable | None) -> FlatTable | None:
-    """A tensor's table BlockwiseQuantization, if it has one."""
-    if quantization is None or quantization.scalar(4, "uint8") != BLOCKWISE_QUANTIZATION:
-        return None
-    return quantization.table(5)
 
 
 def _blocks(table: FlatTable, tensors: Sequence[Tensor]) -> Quantization:

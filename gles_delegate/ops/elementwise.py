@@ -189,9 +189,8 @@ def _fold_power(node: NodeView) -> Array | None:
 
 
 @pointwise(
-    "SQUARED_DIFFERENCE", max_version=2,
-    fold=lambda node: np.square(np.subtract(*constants(node))),
-)  # fmt: skip
+    "SQUARED_DIFFERENCE", max_version=2, fold=lambda node: np.square(np.subtract(*constants(node)))
+)
 @pointwise("POW", fold=_fold_power)
 def integer_binary(node: NodeView, options: Options) -> list[Step]:
     return [broadcasting(node, inputs(node, (0, 1), "float32", "int32"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, Float32, Int8, Options
 from gles_delegate.ops.lib.product import product
@@ -61,9 +61,7 @@ class SequenceLstmOptions(CellOptions):
     time_major: Bool = False
 
 
-@op(
-    "UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions, checks_types=True,
-)  # fmt: skip
+@op("UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions, checks_types=True)
 def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
     times = TimeSteps.of(node.input(0), options.time_major)
     steps, history = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
@@ -134,8 +132,7 @@ def _basic(node: NodeView) -> list[Step]:
     steps += product(node, joined, gates, inputs=(2, 3))
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}
-        grid = make_grid(output.pixels, output.slices, limits)
-        steps.append(node.dispatch("lstm", (gates, source), output, grid, defines))
+        steps.append(by_texel(node, "lstm", (gates, source), output, defines))
     states = ((before, result), (old, state))
     steps += [Alias(index, v, now) for v, now in states if isinstance(v, Value)]
     return steps

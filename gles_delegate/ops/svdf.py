@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gles_delegate.model.schema import ACTIVATIONS
-from gles_delegate.ops.lib.grid import make_grid
+from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
@@ -76,10 +76,9 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
         "ROWS": rows.pixels,
         "MEMORY_SLICES": rows.slices,
     }
-    grid = make_grid(output.pixels, output.slices, limits)
     passes = 4 * options.rank * (rows.slices + 1) + 5
     reads = (rows, weights)
-    steps.append(node.dispatch("svdf", reads, output, grid, defines, epilogue, passes=passes))
+    steps.append(by_texel(node, "svdf", reads, output, defines, epilogue, passes=passes))
     steps.append(reshape_view(index, rows, kept, limits))
     if isinstance(state, Value):
         steps.append(Alias(index, state, kept))

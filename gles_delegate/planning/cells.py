@@ -320,7 +320,7 @@ class CellReader:
 
     def _part(self, tensor: int) -> tuple[int, int, int] | None:
         """The tensor of which it is the channels of a gate, the first one, and its channels."""
-        if part := self._body.part(tensor):
+        if part := self._body.part(tensor, "SPLIT", "SPLIT_V"):
             return self._split(*part)
         cut = self._body.maker(tensor, "SLICE")
         if cut is None:

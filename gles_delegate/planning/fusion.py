@@ -1,4 +1,4 @@
-"""Rules that fuse dispatches, or spare copies; they leave the results as they are."""
+"""Rules that fuse or split dispatches, or spare copies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import DIV, MUL, Elementwise
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
+from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
+from gles_delegate.ops.lib.weights import with_small_weights
+from gles_delegate.ops.lib.winograd import is_possible, winograd
 from gles_delegate.planning.in_place import is_range
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
 from gles_delegate.shaders.dispatch import Call, Const, Dispatch, Operand, Value, call_operands
@@ -244,3 +247,19 @@ def _both(listing: Listing, product: Dispatch, first: Dispatch) -> Iterator[Edit
 
 fuse_depthwise = Rule(Is(Convolution, Is(Depthwise, read_once=True)), _both)
 """Fuse depthwise convolutions into pointwise ones, their only readers, if that is faster."""
+
+
+def _three(listing: Listing, conv: Convolution) -> Iterator[Edit]:
+    """Where it is faster, and accurate: float16 has too few bits for the numbers."""
+    scope, limits = listing.scope, listing.scope.limits
+    channels = option_of(limits.profile.winograd, conv.choice)
+    has_enough = 0 < channels <= min(conv.reads[0].channels, conv.output.channels)
+    if scope.half or not has_enough or not is_possible(conv, limits):
+        return
+    # Transformed weights are larger: those that are read as the model has them stay as they are.
+    if with_small_weights(conv, limits, scope.tensors, scope.half) == conv:
+        yield Edit(winograd(conv, limits), conv)
+
+
+transform_tiles = Rule(Is(Convolution), _three)
+"""Replace convolutions by Winograd's three dispatches each; see `Profile.winograd`."""

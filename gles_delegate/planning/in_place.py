@@ -28,11 +28,64 @@ def drop_copies(
         The dispatches without copies that are not needed; and for each tensor that lies inside
         another: its place in the outermost such tensor.
     """
-    placement = _Placement(dispatches, kept, no_hosts, alignment)
-    dropped = placement.dropped()
+    all_copied = {i: c for i, d in enumerate(dispatches) if (c := _copied(d)) is not None}
+    computed = {d.output for d in dispatches}
+    movable, hosts = computed - kept, computed - no_hosts
+    joined = hosts - {d.output for d in dispatches if not d.partial}
+    writers = Counter(d.output for d in dispatches)
+    last_writers = {d.output: i for i, d in enumerate(dispatches)}
+    places: dict[Value, Place] = {}
+    dropped: set[int] = set()
+
+    def outermost(value: Value) -> Place:
+        offset = 0
+        while value in places:
+            value, more = places[value]
+            offset += more
+        return value, offset
+
+    def target_of(copied: _Copied) -> Place:
+        """The holder of the source, and the byte of the output where it would begin."""
+        holder, begin = outermost(copied.source)
+        return holder, copied.to - begin - copied.begin
+
+    for i, copied in all_copied.items():
+        source, output = copied.source, copied.output
+        # Put the output inside the source, unless that is written again.
+        if (
+            source in hosts
+            and output in movable
+            and copied.is_range(alignment)
+            and writers[output] == 1
+            and last_writers[source] <= i
+        ):
+            places[output] = source, copied.begin
+            dropped.add(i)
+    rest = {i: copied for i, copied in all_copied.items() if i not in dropped}
+    sizes: Counter[tuple[Value, Place]] = Counter()
+    for copied in rest.values():
+        sizes[copied.output, target_of(copied)] += copied.size
+    for i, copied in rest.items():
+        output = copied.output
+        outer, to = outermost(output)
+        holder, begin = target = target_of(copied)
+        is_there = holder == outer and to + begin == 0
+        # Put what holds the source inside the output, if all of it goes there.
+        fits = (
+            output in joined
+            and holder in movable
+            and sizes[output, target] == holder.nbytes
+            and begin % alignment == 0
+            and outer != holder
+        )
+        if fits:
+            places[holder] = output, begin
+        if fits or is_there:
+            dropped.add(i)
+
     made_needless: defaultdict[Value, list[Dispatch]] = defaultdict(list)
     for i in dropped:
-        made_needless[placement.copied[i].source].append(dispatches[i])
+        made_needless[all_copied[i].source].append(dispatches[i])
 
     def attributed(dispatch: Dispatch) -> Dispatch:
         copies = [*made_needless[dispatch.output]]
@@ -41,7 +94,7 @@ def drop_copies(
         return dispatch.joined(*copies) if copies else dispatch
 
     result = [attributed(d) for i, d in enumerate(dispatches) if i not in dropped]
-    return result, {value: placement.outermost(value) for value in placement.places}
+    return result, {value: outermost(value) for value in places}
 
 
 @dataclass(frozen=True)
@@ -64,78 +117,6 @@ def is_range(dispatch: Dispatch, alignment: int) -> bool:
     """Whether all that it writes are bytes of one tensor, which can be bound as a range."""
     copied = _copied(dispatch)
     return copied is not None and copied.is_range(alignment)
-
-
-class _Placement:
-    """Where tensors lie inside others.
-
-    Attributes:
-        copied: The copies, by their positions among the dispatches.
-        places: For each tensor inside another: its place in one that holds it.
-    """
-
-    def __init__(
-        self, dispatches: Sequence[Dispatch], kept: Set[Value], no_hosts: Set[Value], alignment: int
-    ) -> None:
-        self._alignment = alignment
-        self.copied = {i: c for i, d in enumerate(dispatches) if (c := _copied(d)) is not None}
-        self.places: dict[Value, Place] = {}
-        computed = {d.output for d in dispatches}
-        self._movable = computed - kept
-        self._hosts = computed - no_hosts
-        self._joined = self._hosts - {d.output for d in dispatches if not d.partial}
-        self._writers = Counter(d.output for d in dispatches)
-        self._last_writers = {d.output: i for i, d in enumerate(dispatches)}
-
-    def outermost(self, value: Value) -> Place:
-        offset = 0
-        while value in self.places:
-            value, more = self.places[value]
-            offset += more
-        return value, offset
-
-    def dropped(self) -> set[int]:
-        """The positions of copies that need not be made."""
-        dropped: set[int] = set()
-        for i, copied in self.copied.items():
-            source, output = copied.source, copied.output
-            # Put the output inside the source, unless that is written again.
-            if (
-                source in self._hosts
-                and output in self._movable
-                and copied.is_range(self._alignment)
-                and self._writers[output] == 1
-                and self._last_writers[source] <= i
-            ):
-                self.places[output] = source, copied.begin
-                dropped.add(i)
-        rest = {i: copied for i, copied in self.copied.items() if i not in dropped}
-        sizes: Counter[tuple[Value, Place]] = Counter()
-        for copied in rest.values():
-            sizes[copied.output, self._target(copied)] += copied.size
-        for i, copied in rest.items():
-            output = copied.output
-            outer, to = self.outermost(output)
-            holder, begin = target = self._target(copied)
-            is_there = holder == outer and to + begin == 0
-            # Put what holds the source inside the output, if all of it goes there.
-            fits = (
-                output in self._joined
-                and holder in self._movable
-                and sizes[output, target] == holder.nbytes
-                and begin % self._alignment == 0
-                and outer != holder
-            )
-            if fits:
-                self.places[holder] = output, begin
-            if fits or is_there:
-                dropped.add(i)
-        return dropped
-
-    def _target(self, copied: _Copied) -> Place:
-        """The holder of the source, and the byte of the output where it would begin."""
-        holder, begin = self.outermost(copied.source)
-        return holder, copied.to - begin - copied.begin
 
 
 def _copied(dispatch: Dispatch) -> _Copied | None:

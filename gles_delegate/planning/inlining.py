@@ -143,7 +143,6 @@ class Inliner:
 
     @cached_property
     def _recurses(self) -> bool:
-        """Whether some subgraph contains itself."""
         calls = ((index, self._subgraphs[index].nodes) for index in called_by(self._graph))
         order = TopologicalSorter(
             {index: {i for node in nodes for i in node.subgraphs} for index, nodes in calls}

@@ -98,34 +98,30 @@ def lower_graph(
     return _Lowerer(graph, limits, shapes or {}, quantized, only, choices or {}, values or {}).run()
 
 
+@dataclass
 class _Lowerer:
     """Lowers the nodes of a graph in order; see `lower_graph`.
 
     Inlining, variables and biases append tensors to `_tensors`, which `_graph` shares.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        limits: Limits,
-        shapes: Mapping[int, Shape],
-        quantized: bool,
-        only: Collection[int] | None,
-        choices: Mapping[int, int],
-        values: Mapping[int, Array],
-    ) -> None:
+    graph: Graph
+    limits: Limits
+    shapes: Mapping[int, Shape]
+    quantized: bool
+    only: Collection[int] | None
+    choices: Mapping[int, int]
+    values: Mapping[int, Array]
+
+    def __post_init__(self) -> None:
+        graph, values = self.graph, self.values
         constants = [index for index in graph.inputs if graph.tensors[index].is_constant]
         if constants:
             raise ModelError(
                 f"damaged model: its input, tensor {constants[0]}, has the data of a constant; "
                 "expected none"
             )
-        self._limits = limits
-        self._quantized = quantized
         self._examples = {*values}  # and constants that depend on these
-        self._only = only
-        self._choices = choices
-        self._values = values
         self._own = graph.nodes
         self._nodes = list(graph.nodes)
         real = with_lists(graph)
@@ -135,10 +131,11 @@ class _Lowerer:
         for index, value in values.items():
             self._tensors[index] = folded(self._tensors[index], value)
         self._graph = replace(real, tensors=self._tensors)
-        self._shapes = {t.index: t.shape for t in self._tensors} | dict(shapes)
+        self._shapes = {t.index: t.shape for t in self._tensors} | dict(self.shapes)
         # For other shapes than the model's, sizes of results of nodes outside `only` are unknown.
         self._shown = {i for i in graph.outputs if graph.tensors[i].is_variable}
-        self._sized = {*self._shapes} if only is None else initial_tensors(graph) | {*shapes}
+        known = initial_tensors(graph) | {*self.shapes}
+        self._sized = {*self._shapes} if self.only is None else known
         self._unsized: set[int] = set()
         self._pending = deque(graph.in_order)
         self._steps: dict[int, tuple[Step, ...]] = {}
@@ -168,7 +165,7 @@ class _Lowerer:
         layers = self._unrolled_layers()
         steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
-        uses, values, parameters = self._counter.uses, self._values, self._parameters
+        uses, values, parameters = self._counter.uses, self.values, self._parameters
         return Lowered(
             graph, self._shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
             tuple(layers), self._origins,
@@ -194,7 +191,6 @@ class _Lowerer:
         return layers
 
     def _expanded(self, node: Node) -> list[Node]:
-        """The nodes that replace a node whose op is in `INLINED`."""
         if node.op != WHILE or node.subgraphs in self._loops or not self._is_wanted(node):
             return self._inliner.expand(node, self._shapes)
         try:
@@ -208,11 +204,11 @@ class _Lowerer:
             return self._inliner.expand(node, self._shapes)
 
     def _view(self, node: Node) -> ops.NodeView:
-        choice = self._choices.get(node.index, 0)
-        return ops.NodeView(self._graph, node, self._shapes, self._limits, self._quantized, choice)
+        choice = self.choices.get(node.index, 0)
+        return ops.NodeView(self._graph, node, self._shapes, self.limits, self.quantized, choice)
 
     def _is_wanted(self, node: Node) -> bool:
-        return self._only is None or node.index in self._only
+        return self.only is None or node.index in self.only
 
     def _is_inner(self, node: Node) -> bool:
         return node is not self._own[node.index]
@@ -220,7 +216,7 @@ class _Lowerer:
     def _note_added_tensors(self) -> None:
         for tensor in self._tensors[len(self._shapes) :]:
             self._shapes[tensor.index] = tensor.shape
-            if self._only is None or tensor.is_constant or tensor.is_variable:
+            if self.only is None or tensor.is_constant or tensor.is_variable:
                 self._sized.add(tensor.index)
 
     def _fold(self, node: Node) -> bool:
@@ -299,7 +295,7 @@ class _Lowerer:
             or not self._examples.isdisjoint(node.inputs)
             or any(not self._tensors[i].is_constant for i in _sizing(node).values())
             or (
-                self._only is None
+                self.only is None
                 and any(self._shapes[i] != self._tensors[i].shape for i in node.inputs if i >= 0)
             )
         )
@@ -386,7 +382,6 @@ def is_folded(graph: Graph, node: Node) -> bool:
 
 
 def _examples(lowered: Lowered) -> dict[int, Array]:
-    """Example values of the inputs that give parameters of nodes."""
     graph = lowered.graph
     # The small inputs that decide each tensor that depends on nothing else but constants and shapes
     deciding: dict[int, set[int]] = {-1: set()}

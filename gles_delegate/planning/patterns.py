@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import permutations
 from typing import TypeAlias
@@ -38,10 +38,8 @@ class Subgraph:
 
     def maker(self, tensor: int, *ops: str) -> Node | None:
         """The node of one of `ops` whose first output the tensor is."""
-        node, position = self._makers.get(tensor, (None, 0))
-        if node is None or node.op not in ops or position or not self._is_plain(node):
-            return None
-        return node
+        node, position = self.part(tensor, *ops) or (None, 0)
+        return None if position else node
 
     def maker_of(self, tensor: int) -> Node:
         """The node that computes a tensor; raises `Unsupported` if none does."""
@@ -49,12 +47,10 @@ class Subgraph:
             raise Unsupported(f"no node computes tensor {tensor}")
         return self._makers[tensor][0]
 
-    def part(self, tensor: int) -> tuple[Node, int] | None:
-        """The SPLIT or SPLIT_V that computes the tensor, and the number of its output."""
+    def part(self, tensor: int, *ops: str) -> tuple[Node, int] | None:
+        """The node of one of `ops` that computes the tensor, and the number of its output."""
         node, position = self._makers.get(tensor, (None, 0))
-        if node is None or node.op not in ("SPLIT", "SPLIT_V") or not self._is_plain(node):
-            return None
-        return node, position
+        return (node, position) if node and node.op in ops and self._is_plain(node) else None
 
     def matches(
         self, pattern: Pattern, tensor: int, bound: Mapping[str, int]
@@ -73,16 +69,10 @@ class Subgraph:
         if node is None or len(node.inputs) != len(inputs):
             return
         for order in permutations(inputs) if op in ("ADD", "MUL") else [tuple(inputs)]:
-            yield from self._all(order, node.inputs, bound)
-
-    def _all(
-        self, patterns: Sequence[Pattern], tensors: Sequence[int], bound: Mapping[str, int]
-    ) -> Iterator[Mapping[str, int]]:
-        if not patterns:
-            yield bound
-            return
-        for more in self.matches(patterns[0], tensors[0], bound):
-            yield from self._all(patterns[1:], tensors[1:], more)
+            found = [bound]
+            for each, source in zip(order, node.inputs, strict=True):
+                found = [more for names in found for more in self.matches(each, source, names)]
+            yield from found
 
     def array(self, tensor: int) -> Array | None:
         """The value of a constant of integers."""

@@ -20,7 +20,6 @@ from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
 from gles_delegate.planning.ports import Port
 from gles_delegate.planning.rewriting import Listing, Pass, Scope
-from gles_delegate.planning.winograd import transform_tiles
 from gles_delegate.shaders.assembly import ES_HEADER, ShaderSource, assemble
 from gles_delegate.shaders.chains import assemble_chain
 from gles_delegate.shaders.dispatch import (
@@ -218,7 +217,7 @@ REWRITES: tuple[Pass, ...] = (
     Listing.drop_unread,
     fusion.fuse_depthwise,
     Listing.drop_unread,
-    transform_tiles,
+    fusion.transform_tiles,
 )
 """The rules of a plan, in order."""
 

@@ -235,7 +235,6 @@ class Listing:
         )
 
     def _is_needless(self, output: Value, edit: Edit, gone: Set[int]) -> bool:
-        """Whether only dispatches that are gone read it."""
         is_kept = output in edit.reads or output in self.scope.kept
         return not is_kept and {*self._readers[output]} <= gone
 

@@ -146,9 +146,7 @@ def top_and_code(
     if with_sizes:
         uniforms |= {(size, 0) for size in (*dispatch.sizes, "OUT_CHANNELS", "OUT_PIXELS")}
     with_quotients = dispatch.most_texels < QUOTIENT_TEXELS
-    defines = {
-        **common, "SIZE_UNIFORMS": int(with_sizes), "FLOAT_QUOTIENTS": int(with_quotients),
-    }  # fmt: skip
+    defines = {**common, "SIZE_UNIFORMS": int(with_sizes), "FLOAT_QUOTIENTS": int(with_quotients)}
     for key, value in dispatch.numbers.items():
         defines[key] = _define(key, value, uniforms, numbers)
     tiles_only = limits.profile.tiles_unrolled

@@ -19,7 +19,7 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.drawing import Framebuffer, drawing_restored
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import attributes, libegl
-from gles_delegate.gl.upload import PixelTexture
+from gles_delegate.gl.texture import PixelTexture
 from gles_delegate.model.graph import Array
 from tests.gl.test_egl import OPENGL_API
 from tests.support.sampling import choose, drawn

@@ -67,15 +67,28 @@ class View:
         """
         if self.has_bounds or inner.has_bounds or min((self.offset, *self.strides)) < 0:
             return None
-        rows = _Rows(inner)
-        offset = inner.offset + rows.start(self.offset)
-        pieces: list[tuple[int, int]] = []
+        dims = [*zip(row_major(inner.sizes), inner.sizes, inner.strides, strict=True)]
+        # How far this view reaches in each: first to its first element, then to its last.
+        last = [self.offset // unit % size for unit, size, _ in dims]
+        offset = inner.offset + sum(i * step for i, (_, _, step) in zip(last, dims, strict=True))
+        pieces: list[tuple[int, int]] = []  # sizes and strides in the source, the last one first
         for size, stride in zip(reversed(self.sizes), reversed(self.strides), strict=True):
-            split = rows.split(size, stride)
-            if split is None:
-                return None
-            pieces += split
-        if not rows.hold_all:
+            while size > 1 and stride:
+                along = (i for i, (unit, n, _) in enumerate(dims) if unit <= stride < unit * n)
+                at = next(along, None)
+                if at is None or stride % dims[at][0]:
+                    return None
+                unit, count, step = dims[at]
+                jump = stride // unit
+                steps = min(size, -(-count // jump))
+                if steps < size and (size % steps or count % jump):
+                    return None
+                last[at] += jump * (steps - 1)
+                pieces.append((steps, jump * step))
+                size, stride = size // steps, unit * count
+            if size != 1:
+                pieces.append((size, 0))
+        if any(i >= n for i, (_, n, _) in zip(last, dims, strict=True)):
             return None
         sizes, strides = ([piece[i] for piece in reversed(pieces)] for i in (0, 1))
         return View(tuple(sizes), tuple(strides), offset)
@@ -88,41 +101,6 @@ class View:
             return self
         sizes, strides = merged(self.sizes[:-1], self.strides[:-1])
         return View((*sizes, self.sizes[-1]), (*strides, self.strides[-1]), self.offset)
-
-
-class _Rows:
-    """The dimensions of a view, and how far another view of its elements reaches in each."""
-
-    def __init__(self, inner: View) -> None:
-        self._rows = [*zip(row_major(inner.sizes), inner.sizes, inner.strides, strict=True)]
-        self._last = [0] * len(self._rows)
-
-    def start(self, element: int) -> int:
-        """Start at an element; return the distance of its source element from the first one."""
-        self._last = [element // unit % size for unit, size, _ in self._rows]
-        return sum(i * step for i, (_, _, step) in zip(self._last, self._rows, strict=True))
-
-    def split(self, size: int, stride: int) -> list[tuple[int, int]] | None:
-        """Sizes and strides in the source for a dimension, the last one first, or None."""
-        pieces: list[tuple[int, int]] = []
-        while size > 1 and stride:
-            at = [i for i, (unit, n, _) in enumerate(self._rows) if unit <= stride < unit * n]
-            if not at or stride % self._rows[at[0]][0]:
-                return None
-            unit, count, step = self._rows[at[0]]
-            jump = stride // unit
-            steps = min(size, -(-count // jump))
-            if steps < size and (size % steps or count % jump):
-                return None
-            self._last[at[0]] += jump * (steps - 1)
-            pieces.append((steps, jump * step))
-            size, stride = size // steps, unit * count
-        return pieces if size == 1 else [*pieces, (size, 0)]
-
-    @property
-    def hold_all(self) -> bool:
-        """Whether all elements are within the dimensions."""
-        return all(i < n for i, (_, n, _) in zip(self._last, self._rows, strict=True))
 
 
 @dataclass(frozen=True)
