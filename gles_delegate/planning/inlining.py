@@ -1,7 +1,7 @@
 """Inlining: the nodes of a subgraph replace the node that runs it.
 
 A composite becomes its decomposition, IF becomes the chosen branch, and WHILE becomes its body once
-per turn, if the conditions depend only on constants and shapes.
+per iteration, if the conditions depend only on constants and shapes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class UnrolledIteration(Node):
     """A WHILE, or the test of one, after some of its iterations were unrolled.
 
     Attributes:
-        lists: The loop variables to which each turn assigns an element, with its tensor.
-        items: The elements that each turn so far assigned.
+        lists: The loop variables to which each iteration assigns an element, with its tensor.
+        items: The elements that each iteration so far assigned.
     """
 
     lists: tuple[tuple[int, int], ...] = ()
@@ -81,15 +81,15 @@ class Inliner:
             branch = node.subgraphs[0 if self._holds(node) else 1]
             nodes, results = self._insert(node, branch, node.inputs[1:])
         elif node.op == WHILE:
-            turn, lists = node, list[tuple[int, int]]()
+            iteration, lists = node, list[tuple[int, int]]()
             if not isinstance(node, UnrolledIteration):
                 with suppress(Unsupported):
                     lists = self._asked(node, shapes, lambda *loop: CountedLoop(*loop).lists())
-                turn = UnrolledIteration(**vars(node), lists=tuple(lists))
+                iteration = UnrolledIteration(**vars(node), lists=tuple(lists))
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
-            return [*nodes, replace(turn, op=TEST, inputs=(*results[:1], *node.inputs))]
+            return [*nodes, replace(iteration, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
-            return self._next_turn(node)
+            return self._next_iteration(node)
         else:
             nodes, results = [], node.inputs[1:]
         self._require_same(results, node.outputs, "output")
@@ -99,7 +99,7 @@ class Inliner:
             nodes.append(Node(node.index, op, 1, inputs, (output,)))
         return nodes
 
-    def _next_turn(self, node: Node) -> list[Node]:
+    def _next_iteration(self, node: Node) -> list[Node]:
         """The nodes of the body, and the WHILE with their results. Lists stay as they are."""
         lists = node.lists if isinstance(node, UnrolledIteration) else ()
         nodes, results = self._insert(
@@ -111,10 +111,10 @@ class Inliner:
         nodes = [inner for inner in nodes if not assigned.intersection(inner.outputs)]
         for number, _ in lists:
             values[number] = node.inputs[1 + number]
-        turn = replace(node, op=WHILE, inputs=tuple(values))
-        if isinstance(turn, UnrolledIteration):
-            turn = replace(turn, items=(*turn.items, items))
-        return [*nodes, turn]
+        iteration = replace(node, op=WHILE, inputs=tuple(values))
+        if isinstance(iteration, UnrolledIteration):
+            iteration = replace(iteration, items=(*iteration.items, items))
+        return [*nodes, iteration]
 
     def layer(self, node: Node, shapes: Mapping[int, Shape]) -> list[Node]:
         """The nodes that replace a WHILE that runs a recurrent layer.
@@ -154,7 +154,6 @@ class Inliner:
         return False
 
     def _holds(self, node: Node) -> bool:
-        """Whether the condition, input 0, is true."""
         condition = self._tensors[node.inputs[0]] if node.inputs else None
         if condition is None or not condition.is_constant:
             raise Unsupported(

@@ -161,7 +161,6 @@ def top_and_code(
 
 
 def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:
-    """GLSL's types of the operands and of the output."""
     types, last = TYPES[dispatch.output.kind], len(dispatch.operands)
     defines: dict[str, Define] = {
         f"{key}{i}": value
