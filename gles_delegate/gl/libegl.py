@@ -16,8 +16,7 @@ from functools import cache
 from typing import Any
 
 from gles_delegate.errors import ContextError, ContextLostError, GLError
-from gles_delegate.gl.libglx import GlxBinding
-from gles_delegate.gl.libosmesa import OsmesaBinding
+from gles_delegate.gl.libglx import GlxBinding, OsmesaBinding
 from gles_delegate.gl.tensorflow import load_mesa_apart, watch_imports
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl

@@ -1,4 +1,4 @@
-"""GLX's current context on this thread, from the library that the app has loaded."""
+"""GLX's and OSMesa's current contexts on this thread, from libraries that the app has loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ctypes
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from ctypes import c_char_p, c_int, c_ulong, c_void_p
+from ctypes import byref, c_char_p, c_int, c_ubyte, c_uint, c_ulong, c_void_p
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,13 +18,20 @@ HOW_TO_USE_EGL = (
     "EGL_CONTEXT_API; Qt: QT_XCB_GL_INTEGRATION=xcb_egl; SDL: SDL_VIDEO_X11_FORCE_EGL=1)"
 )
 
-_PROTOTYPES = {  # see `with_prototypes`
+_GLX_PROTOTYPES = {  # see `with_prototypes`
     "glXGetCurrentContext": (c_void_p,),
     "glXGetCurrentDisplay": (c_void_p,),
     "glXGetCurrentDrawable": (c_ulong,),
     "glXGetCurrentReadDrawable": (c_ulong,),
     "glXGetProcAddress": (c_void_p, c_char_p),
     "glXMakeContextCurrent": (c_int, c_void_p, c_ulong, c_ulong, c_void_p),
+}
+_OSMESA_TYPE = 0x23
+_OSMESA_PROTOTYPES = {  # see `with_prototypes`
+    "OSMesaGetCurrentContext": (c_void_p,),
+    "OSMesaGetIntegerv": (None, c_int, c_void_p),
+    "OSMesaGetColorBuffer": (c_ubyte, c_void_p, *[c_void_p] * 4),
+    "OSMesaMakeCurrent": (c_ubyte, c_void_p, c_void_p, c_uint, c_int, c_int),
 }
 
 
@@ -89,7 +96,7 @@ def _loaded() -> ctypes.CDLL | None:
 
 @cache
 def _library(name: str) -> ctypes.CDLL:
-    return with_prototypes(ctypes.CDLL(name, os.RTLD_NOLOAD), _PROTOTYPES)
+    return with_prototypes(ctypes.CDLL(name, os.RTLD_NOLOAD), _GLX_PROTOTYPES)
 
 
 def with_prototypes(library: ctypes.CDLL, prototypes: Mapping[str, tuple[Any, ...]]) -> ctypes.CDLL:
@@ -101,3 +108,60 @@ def with_prototypes(library: ctypes.CDLL, prototypes: Mapping[str, tuple[Any, ..
         getattr(library, function).restype = result
         getattr(library, function).argtypes = arguments
     return library
+
+
+@dataclass(frozen=True)
+class OsmesaBinding:
+    """A thread's state that OSMesaMakeCurrent sets: a context, and the memory it draws to.
+
+    Mesa's EGL takes its place.
+    """
+
+    osmesa: ctypes.CDLL
+    context: int
+    buffer: int
+    type: int
+    width: int
+    height: int
+
+    @classmethod
+    def of_this_thread(cls) -> OsmesaBinding | None:
+        """None if no OSMesa context is current, where EGL has none."""
+        glapi = _glapi()
+        if glapi is None or not glapi._glapi_get_context() or GlxBinding.of_this_thread():
+            return None
+        osmesa = _loaded_osmesa()
+        context = osmesa.OSMesaGetCurrentContext() if osmesa is not None else None
+        if osmesa is None or not context:
+            return None
+        kind, width, height, form, buffer = c_int(), c_int(), c_int(), c_int(), c_void_p()
+        osmesa.OSMesaGetIntegerv(_OSMESA_TYPE, byref(kind))
+        sizes = byref(width), byref(height), byref(form)
+        osmesa.OSMesaGetColorBuffer(context, *sizes, byref(buffer))
+        return cls(osmesa, context, buffer.value or 0, kind.value, width.value, height.value)
+
+    def restore(self) -> None:
+        """Make it current on this thread again, where EGL must have none."""
+        area = self.type, self.width, self.height
+        if not self.osmesa.OSMesaMakeCurrent(self.context, self.buffer, *area):
+            raise GLError("OSMesaMakeCurrent: the app's context cannot be made current")
+
+
+@cache
+def _glapi() -> ctypes.CDLL | None:
+    """Mesa's library of current contexts, which EGL and OSMesa share before Mesa 25.1.
+
+    It is loaded with EGL's driver.
+    """
+    with suppress(OSError, AttributeError):
+        glapi = ctypes.CDLL("libglapi.so.0", os.RTLD_NOLOAD)
+        glapi._glapi_get_context.restype = c_void_p
+        return glapi
+    return None
+
+
+def _loaded_osmesa() -> ctypes.CDLL | None:
+    for name in ("libOSMesa.so.8", "libOSMesa.so.6"):
+        with suppress(OSError, AttributeError):
+            return with_prototypes(ctypes.CDLL(name, os.RTLD_NOLOAD), _OSMESA_PROTOTYPES)
+    return None

@@ -16,7 +16,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_apps.live.painter import Painter, new_texture
-from gles_delegate.gl import libosmesa, thread
+from gles_delegate.gl import libglx, thread
 from gles_delegate.gl.current import current_handle
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import LibEgl, libegl
@@ -237,8 +237,8 @@ def test_a_context_of_a_library_as_osmesa_comes_back(monkeypatch: pytest.MonkeyP
     osmesa.OSMesaGetCurrentContext.return_value = 7
     with gd.GpuDelegate() as delegate:
         interpreter = allocated(delegate)
-        monkeypatch.setattr(libosmesa, "_glapi", lambda: glapi)
-        monkeypatch.setattr(libosmesa, "_loaded", lambda: osmesa)
+        monkeypatch.setattr(libglx, "_glapi", lambda: glapi)
+        monkeypatch.setattr(libglx, "_loaded_osmesa", lambda: osmesa)
         check(interpreter)
         osmesa.OSMesaMakeCurrent.assert_called_with(7, 0, 0, 0, 0)
         osmesa.OSMesaMakeCurrent.return_value = 0
