@@ -44,8 +44,7 @@ from gles_delegate.image.colors import LUMA, SITING, yuv_to_rgb
 from gles_delegate.image.pictures import PICTURES, as_tensor, channels_last, picture_mode
 from gles_delegate.image.pictures import converted as converted_picture
 from gles_delegate.image.pictures import load as load_picture
-from gles_delegate.image.sampling import resized
-from gles_delegate.image.transform import Fit, Packed, Siting, Size, Yuv, picture_transform
+from gles_delegate.image.transform import Fit, Packed, Siting, Size, Yuv, picture_transform, resized
 from gles_delegate.litert.kernels import litert_cpu, litert_errors
 from gles_delegate.model.bundle import files_in, model_of
 from gles_delegate.model.files import LITERT_TEXT, read_regular, require_regular

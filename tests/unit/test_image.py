@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gles_delegate import ImageOutput, ImageTransform
-from gles_delegate.image.sampling import colors_at
+from gles_delegate.image.transform import colors_at
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 256, (30, 44, 3), np.uint8)
