@@ -9,7 +9,7 @@ from pathlib import Path
 from imaging import ending_in_a_sentence, positive
 
 from gles_apps.live import App, GpuSource, ShowOptions, Source, open_source, show
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 
 
 def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:
@@ -52,7 +52,7 @@ def parser(text: str, *, frames: bool = True, **models: str) -> argparse.Argumen
 @ending_in_a_sentence()
 def run(
     arguments: argparse.Namespace,
-    make: Callable[[App], Seer],
+    make: Callable[[App], FrameHandler],
     source: Source | Callable[[], GpuSource] | None = None,
     scale: int = 1,
 ) -> None:
@@ -72,8 +72,8 @@ def run(
         picture, video, camera = arguments.picture, arguments.video, arguments.camera
         source = open_source(picture, video, camera, repeat=not arguments.headless)
     app = show(make, source, options)
-    if app.findings.most:
-        print(app.findings)
+    if app.counts.most:
+        print(app.counts)
     print(f"milliseconds: {app.timings}")
     if arguments.output:
         print(arguments.output)
@@ -81,9 +81,10 @@ def run(
 
 def bundle(arguments: argparse.Namespace, kind: str) -> Path | dict[str, Path]:
     """A bundle, or the two networks of one, for a "face", "hand" or "pose" landmarker."""
-    if len(arguments.models) == 1:
+    if [model.suffix for model in arguments.models] == [".task"]:
         return arguments.models[0]
-    if len(arguments.models) > 2:
-        raise ValueError(f"expected a bundle or two networks, found {len(arguments.models)} files")
+    if len(arguments.models) != 2:
+        found = ", ".join(map(str, arguments.models))
+        raise ValueError(f"expected a bundle (.task) or two networks, found {found}")
     names = (f"{kind}_detector.tflite", f"{kind}_landmarks_detector.tflite")
     return dict(zip(names, arguments.models, strict=True))

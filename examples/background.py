@@ -15,7 +15,7 @@ from PIL import ImageColor
 
 import gles_delegate as gd
 from gles_apps.live import App, Canvas, Frame
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 
 PERSON = 15
 """The person class in Pascal VOC, for networks with many classes."""
@@ -23,7 +23,7 @@ MOST = 64
 """Assumed number of classes for networks that output class numbers instead of scores."""
 
 
-def changer(networks: App, arguments: Namespace) -> Seer:
+def changer(networks: App, arguments: Namespace) -> FrameHandler:
     """Fill everything outside the person's soft mask."""
     network = networks.network(arguments.model)
     fill = filling(arguments.background)

@@ -13,15 +13,17 @@ from pathlib import Path
 
 import app
 
-from gles_apps.live import App, detect
-from gles_apps.live.show import Seer
+from gles_apps.live import App, frame_handler_for
+from gles_apps.live.show import FrameHandler
+from gles_apps.tasks.vision import TaskSettings
 from gles_delegate.cli.tensor_files import read_labels
 
 
-def finder(networks: App, arguments: Namespace) -> Seer:
+def finder(networks: App, arguments: Namespace) -> FrameHandler:
     """Draw the detections of a network whose type is inferred from its shapes."""
     labels = read_labels(arguments.labels) if arguments.labels else None
-    return detect(networks, arguments.model, labels, threshold=arguments.threshold)
+    settings = TaskSettings("detect", labels=labels, threshold=arguments.threshold)
+    return frame_handler_for(networks, arguments.model, settings)
 
 
 if __name__ == "__main__":

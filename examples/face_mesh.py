@@ -11,11 +11,13 @@ from __future__ import annotations
 import app
 from imaging import positive
 
-from gles_apps.live import landmarks
+from gles_apps.live import frame_handler_for
+from gles_apps.tasks.vision import TaskSettings
 
 if __name__ == "__main__":
     parser = app.parser(__doc__, models="face_landmarker.task, or a detector and a mesh")
     parser.add_argument("--most", type=positive, default=4, help="maximum number of faces")
     arguments = parser.parse_args()
     model = app.bundle(arguments, "face")
-    app.run(arguments, lambda networks: landmarks(networks, model, most=arguments.most))
+    settings = TaskSettings(top=arguments.most)
+    app.run(arguments, lambda networks: frame_handler_for(networks, model, settings))

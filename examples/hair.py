@@ -12,10 +12,10 @@ from PIL import ImageColor
 
 import gles_delegate as gd
 from gles_apps.live import App, Canvas, Frame
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 
 
-def dyer(networks: App, arguments: Namespace) -> Seer:
+def dyer(networks: App, arguments: Namespace) -> FrameHandler:
     """Color the hair mask.
 
     The network's two output classes are background and hair. Its fourth input channel takes the

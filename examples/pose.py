@@ -11,15 +11,17 @@ from argparse import Namespace
 
 import app
 
-from gles_apps.live import App, landmarks, pose
-from gles_apps.live.show import Seer
+from gles_apps.live import App, frame_handler_for
+from gles_apps.live.show import FrameHandler
+from gles_apps.tasks.vision import TaskSettings
 
 
-def skeletons(networks: App, arguments: Namespace) -> Seer:
+def skeletons(networks: App, arguments: Namespace) -> FrameHandler:
     """Draw a bundle's skeleton of 33 points, or the poses of a single network."""
     if len(arguments.models) > 1 or arguments.models[0].suffix == ".task":
-        return landmarks(networks, app.bundle(arguments, "pose"))
-    return pose(networks, arguments.models[0], threshold=arguments.threshold)
+        return frame_handler_for(networks, app.bundle(arguments, "pose"))
+    settings = TaskSettings("pose", threshold=arguments.threshold)
+    return frame_handler_for(networks, arguments.models[0], settings)
 
 
 if __name__ == "__main__":

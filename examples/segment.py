@@ -10,16 +10,18 @@ from pathlib import Path
 
 import app
 
-from gles_apps.live import App, segment
-from gles_apps.live.show import Seer
+from gles_apps.live import App, frame_handler_for
+from gles_apps.live.show import FrameHandler
+from gles_apps.tasks.vision import TaskSettings
 from gles_delegate.cli.tensor_files import read_labels
 
 
-def segmenter(networks: App, arguments: Namespace) -> Seer:
+def segmenter(networks: App, arguments: Namespace) -> FrameHandler:
     """Draw scores [1, height, width, classes], or class numbers, as colors over the frame."""
     labels = read_labels(arguments.labels) if arguments.labels else None
     std = None if arguments.mean is None else arguments.std
-    return segment(networks, arguments.model, labels, mean=arguments.mean, std=std)
+    settings = TaskSettings("segment", labels=labels)
+    return frame_handler_for(networks, arguments.model, settings, mean=arguments.mean, std=std)
 
 
 if __name__ == "__main__":

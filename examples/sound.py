@@ -19,7 +19,7 @@ import numpy as np
 from imaging import ending_in_a_sentence
 
 from gles_apps.live import App, Canvas, Frame
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 from gles_apps.vision import Drawing, palette
 from gles_apps.vision.classes import class_name, top_indices
 from gles_delegate.cli.tensor_files import read_labels
@@ -113,7 +113,7 @@ def columns_of(samples: np.ndarray) -> np.ndarray:
     return np.stack([np.interp(brightness, steps, GRADIENT[:, i]) for i in range(3)], -1)
 
 
-def listener(networks: App, arguments: Namespace, sound: Sound) -> Seer:
+def listener(networks: App, arguments: Namespace, sound: Sound) -> FrameHandler:
     """Draw the scores of the last second for each frame, for the strongest classes."""
     network = networks.network(arguments.model)
     shape = network.inputs[0]["shape"].tolist()

@@ -18,11 +18,11 @@ from PIL import Image
 
 import gles_delegate as gd
 from gles_apps.live import App, repaint
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 from gles_delegate.image.pictures import as_tensor
 
 
-def painter(networks: App, arguments: Namespace) -> Seer:
+def painter(networks: App, arguments: Namespace) -> FrameHandler:
     """Run the second network on frames and on the style vector from the first."""
     transfer = networks.network(arguments.transfer)
     style = describe(arguments.predict, load_picture(arguments.painting))

@@ -16,14 +16,14 @@ from tiles import doubled
 
 import gles_delegate as gd
 from gles_apps.live import App, Canvas, Frame, Layer, Network
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 
 MODEL = Path(__file__).parent / "models" / "super_resolution_x2.tflite"
 LARGEST = 2**20
 """Maximum pixels of a frame in one piece; each takes 400 bytes of GPU memory."""
 
 
-def enlarger(networks: App, arguments: Namespace) -> Seer:
+def enlarger(networks: App, arguments: Namespace) -> FrameHandler:
     """Draw the frame as doubled by the network."""
     network = networks.network(arguments.model)
 

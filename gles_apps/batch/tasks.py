@@ -44,7 +44,7 @@ class TaskPredictor:
     Raises:
         ModelError: The model cannot be read.
         ContextError: There is no usable OpenGL ES context.
-        ValueError: The model suits no task, or not the settings.
+        ValueError: No task can run this model, or these settings do not apply to it.
 
     Examples:
         >>> pictures = [np.zeros((200, 320, 3), np.uint8)] * 2

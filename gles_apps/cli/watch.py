@@ -17,7 +17,7 @@ from gles_delegate.cli.tensor_files import read_labels
 
 if TYPE_CHECKING:
     from gles_apps.live import App
-    from gles_apps.live.show import Seer
+    from gles_apps.live.show import FrameHandler
 
 
 @common.command
@@ -75,14 +75,14 @@ def watch(
         raise common.wrong_usage("expected one of --camera, --gstreamer, --video and --picture")
     names = None if labels is None else read_labels(labels)
     try:
-        from gles_apps.live import ShowOptions, open_source, seer_for, show
+        from gles_apps.live import ShowOptions, frame_handler_for, open_source, show
 
         settings = TaskSettings(task, kind, names, threshold, track=track)
         base = with_assets(BaseOptions(model))
         task = require_task(base, settings)
 
-        def make(app: App) -> Seer:
-            return seer_for(app, assets_of(base), settings, mean=mean, std=std)
+        def make(app: App) -> FrameHandler:
+            return frame_handler_for(app, assets_of(base), settings, mean=mean, std=std)
 
         title = f"gles-delegate watch {model.name}"
         options = ShowOptions(title=title, quiet=as_json, **show_options)
@@ -92,18 +92,18 @@ def watch(
     except ImportError as error:
         raise DelegateError(str(error)) from error
     if as_json:
-        most, frames = app.findings.most, app.findings.frames
+        most, frames = app.counts.most, app.counts.frames
         shown = {
             "task": task,
-            "frames": app.findings.seen,
+            "frames": app.counts.seen,
             "found": {kind: {"most": most[kind], "frames": frames[kind]} for kind in most},
             "milliseconds": app.timings.milliseconds,
             "output": str(options.output) if options.output else None,
         }
         common.print_json(shown)
         return
-    if app.findings.most:
-        print(app.findings)
+    if app.counts.most:
+        print(app.counts)
     print(f"{task}; milliseconds: {app.timings}")
     if options.output:
         print(options.output)

@@ -11,7 +11,7 @@ with needs("gles_apps.live", "apps", "av", "PIL", "rich"):
     from gles_apps.live.layers import Layer
     from gles_apps.live.show import ShowOptions, show
     from gles_apps.live.sources import Camera, GpuSource, Picture, Source, Video, open_source
-    from gles_apps.live.tasks import classify, detect, landmarks, pose, repaint, seer_for, segment
+    from gles_apps.live.tasks import frame_handler_for, repaint
 
 __all__ = [
     "App",
@@ -27,13 +27,8 @@ __all__ = [
     "ShowOptions",
     "Source",
     "Video",
-    "classify",
-    "detect",
-    "landmarks",
+    "frame_handler_for",
     "open_source",
-    "pose",
     "repaint",
-    "seer_for",
-    "segment",
     "show",
 ]

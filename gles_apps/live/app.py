@@ -74,7 +74,7 @@ class Timings:
         return ", ".join(f"{stage} {ms:.1f}" for stage, ms in self.milliseconds.items())
 
 
-class Findings:
+class ObjectCounts:
     """Counts of detected objects by kind; ``str`` gives a line for each kind.
 
     Attributes:
@@ -161,7 +161,7 @@ class App:
 
     Attributes:
         timings: Times of a frame's stages.
-        findings: Counts of detected objects; see `Canvas.count`.
+        counts: Counts of detected objects; see `Canvas.count`.
         progress: Called while a network is prepared, with its name, the number of compiled
             programs, and their total.
 
@@ -171,7 +171,7 @@ class App:
         ...     return lambda frame, canvas: network(frame)
         >>> options = live.ShowOptions(headless=True, frames=2)
         >>> app = live.show(make, live.Picture(Path("face.jpg")), options)
-        >>> app.findings.seen
+        >>> app.counts.seen
         2
     """
 
@@ -186,7 +186,7 @@ class App:
         self.cache = cache
         self.antialias = antialias
         self.timings = Timings(lambda: current_functions().glFinish())
-        self.findings = Findings()
+        self.counts = ObjectCounts()
         self.progress: Callable[[str, int, int], None] = lambda name, compiled, total: None
         self._networks: list[Network | FrameTask[Any]] = []
         self._place: Place | None = None
@@ -413,7 +413,7 @@ class Canvas:
         ...     canvas.count("clock", 1)
         >>> options = live.ShowOptions(headless=True, frames=1)
         >>> app = live.show(lambda app: see, live.Picture(Path("face.jpg")), options)
-        >>> print(app.findings)
+        >>> print(app.counts)
         1 clock
     """
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Seer: TypeAlias = Callable[[Frame, Canvas], None]
+FrameHandler: TypeAlias = Callable[[Frame, Canvas], None]
 """Runs networks on a frame, and draws their results on the canvas."""
 
 
@@ -78,7 +78,9 @@ class ShowOptions:
 
 
 def show(
-    make: Callable[[App], Seer], source: Source | Callable[[], GpuSource], options: ShowOptions
+    make: Callable[[App], FrameHandler],
+    source: Source | Callable[[], GpuSource],
+    options: ShowOptions,
 ) -> App:
     """Run an app until its source ends or its user quits.
 
@@ -90,7 +92,8 @@ def show(
     Keys: Q quits, T shows or hides the timings. Ctrl-C quits, too, and completes the output file.
 
     Args:
-        make: Makes the `Seer`; called once, in the networks' thread, with its context current.
+        make: Makes the `FrameHandler`; called once, in the networks' thread, where its context is
+            current.
         source: Frames; closed at the end. A function is called where the context of the window is
             current, for a source that shares with it.
         options: See `ShowOptions`.
@@ -106,7 +109,7 @@ def show(
 
     Examples:
         >>> def make(app):
-        ...     return live.segment(app, Path("ball_segmenter.tflite"))
+        ...     return live.frame_handler_for(app, Path("ball_segmenter.tflite"))
         >>> options = live.ShowOptions(headless=True, output=Path("out.mp4"))
         >>> app = live.show(make, live.Video(Path("video.mp4")), options)
         >>> sorted(app.timings.milliseconds)[:2]
@@ -178,19 +181,19 @@ class _Networks:
     def _call(self, function: Callable[[], T]) -> T:
         return self._thread.submit(function).result()
 
-    def start(self, make: Callable[[App], Seer]) -> Future[Seer]:
-        """Make a seer in the thread."""
+    def start(self, make: Callable[[App], FrameHandler]) -> Future[FrameHandler]:
+        """Make a handler in the thread."""
         return self._thread.submit(make, self.app)
 
-    def see(self, seer: Seer, frame: Frame) -> Future[Canvas]:
-        """Run a seer on a frame in the thread, after what was submitted here before."""
-        return self._thread.submit(self._see, seer, frame, Fence.of_current_context())
+    def see(self, handler: FrameHandler, frame: Frame) -> Future[Canvas]:
+        """Run a handler on a frame in the thread, after what was submitted here before."""
+        return self._thread.submit(self._see, handler, frame, Fence.of_current_context())
 
-    def _see(self, seer: Seer, frame: Frame, fence: Fence) -> Canvas:
+    def _see(self, handler: FrameHandler, frame: Frame, fence: Fence) -> Canvas:
         fence.wait_on_gpu()
         fence.close()
         canvas = Canvas(frame, self._painter, self._size, self._kept.next())
-        seer(frame, canvas)
+        handler(frame, canvas)
         current_functions().glFinish()  # the thread that draws must not wait for the GPU
         return canvas
 
@@ -255,9 +258,9 @@ class _Loop:
         self.bar = Progress(console=console, transient=True, disable=is_quiet)
         self._bars: dict[str, TaskID] = {}
 
-    def prepare(self, make: Callable[[App], Seer]) -> None:
-        """Make the seer, and show the compilation's progress meanwhile."""
-        self._seer = self._waited_for(self._networks.start(make))
+    def prepare(self, make: Callable[[App], FrameHandler]) -> None:
+        """Make the handler, and show the compilation's progress meanwhile."""
+        self._handler = self._waited_for(self._networks.start(make))
 
     def _note_progress(self, name: str, compiled: int, total: int) -> None:
         is_under_way = compiled < total
@@ -330,11 +333,11 @@ class _Loop:
         """Each frame with its own results, while the networks see the next one."""
         before: tuple[Frame, Future[Canvas]] | None = None
         for frame in itertools.chain(frames, (None,)):
-            under_way = None if frame is None else (frame, self._networks.see(self._seer, frame))
+            under_way = None if frame is None else (frame, self._networks.see(self._handler, frame))
             if before is not None:
                 with self._app.timings.measure("wait"):
                     canvas = self._waited_for(before[1])
-                self._app.findings.add(canvas.counts)
+                self._app.counts.add(canvas.counts)
                 yield before[0], canvas
                 _give_back(before[0])
             before = under_way
@@ -345,11 +348,11 @@ class _Loop:
         under_way: tuple[Frame, Future[Canvas]] | None = None
         for frame in frames:
             if under_way is None:
-                under_way = (frame, self._networks.see(self._seer, frame))
+                under_way = (frame, self._networks.see(self._handler, frame))
             if canvas is None or under_way[1].done():
                 canvas = self._waited_for(under_way[1])
-                self._app.findings.add(canvas.counts)
-                seen, under_way = under_way[0], (frame, self._networks.see(self._seer, frame))
+                self._app.counts.add(canvas.counts)
+                seen, under_way = under_way[0], (frame, self._networks.see(self._handler, frame))
                 if seen is not frame:
                     _give_back(seen)
             yield frame, canvas

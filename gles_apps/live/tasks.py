@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -10,34 +10,31 @@ import numpy as np
 
 from gles_apps.live.app import App, Canvas, Frame, Network
 from gles_apps.live.layers import Layer
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 from gles_apps.tasks.assets import Assets, assets_of, with_assets
 from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.options import VisionTaskRunningMode
-from gles_apps.tasks.vision.bundles import landmarker_kind
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenterResult
 from gles_apps.tasks.vision.opening import TaskSettings, open_task, require_task
-from gles_delegate import ImageOutput, ModelError
+from gles_delegate import ImageOutput
 from gles_delegate.extension import Array
 
 Model: TypeAlias = "str | Path | Mapping[str, Path] | Assets"
 """A .tflite file, a bundle of a landmarker, or the bundle's files by name; `Assets` are read."""
-Labels: TypeAlias = Sequence[str] | None
-"""Class names; None: those in the model's metadata."""
 
 COUNTED = {"detect": "object", "holistic": "part"}
 """Names of what is counted, where they are not the task's."""
 
 
-def seer_for(
+def frame_handler_for(
     app: App,
     model: Model,
     settings: TaskSettings | None = None,
     *,
     mean: float | None = None,
     std: float | None = None,
-) -> Seer:
-    """A seer that draws the results of a model: of its task, or the picture that it makes.
+) -> FrameHandler:
+    """Draws the results of a model's task, or the picture that it makes, over each frame.
 
     Args:
         app: The networks' app.
@@ -47,11 +44,12 @@ def seer_for(
         std: Likewise.
 
     Raises:
-        ValueError: The model suits no task, or not the settings.
+        ValueError: No task can run this model, or these settings do not apply to it.
 
     Examples:
+        >>> settings = mp.tasks.vision.TaskSettings("detect", labels=["face"], threshold=0.6)
         >>> app = live.show(
-        ...     lambda app: live.seer_for(app, Path("ball_segmenter.tflite")),
+        ...     lambda app: live.frame_handler_for(app, "face_detection_front.tflite", settings),
         ...     live.Picture(Path("face.jpg")),
         ...     live.ShowOptions(headless=True, frames=1),
         ... )
@@ -81,142 +79,10 @@ def seer_for(
     return see
 
 
-def classify(app: App, model: Model, labels: Labels = None, *, count: int = 5) -> Seer:
-    """A seer that draws names and scores of the top classes as bars.
-
-    Args:
-        app: The networks' app.
-        model: A network with scores [1, classes]; those outside 0 to 1 become their softmax.
-        labels: A name for each class.
-        count: The number of classes to draw.
-
-    Raises:
-        ValueError: The network is not a classifier, or has another number of classes.
-
-    Examples:
-        >>> app = live.show(
-        ...     lambda app: live.classify(app, Path("model.tflite")),
-        ...     live.Picture(Path("face.jpg")),
-        ...     live.ShowOptions(headless=True, frames=1),
-        ... )
-    """
-    return seer_for(app, model, TaskSettings("classify", labels=labels, top=count))
-
-
-def detect(
-    app: App,
-    model: Model,
-    labels: Labels = None,
-    *,
-    threshold: float | None = None,
-    kind: str | None = None,
-    track: bool = False,
-) -> Seer:
-    """A seer that draws a detector's boxes, with names and scores, masks and key points.
-
-    Args:
-        app: The networks' app.
-        model: A network whose shapes `vision.find_detector` recognizes.
-        labels: Class names.
-        threshold: Minimum score; None: the model's own, or 0.5.
-        kind: See `vision.find_detector`.
-        track: Number objects while they are seen.
-
-    Raises:
-        ValueError: The network is not such a detector.
-
-    Examples:
-        >>> app = live.show(
-        ...     lambda app: live.detect(app, Path("face_detection_front.tflite"), ["face"]),
-        ...     live.Picture(Path("face.jpg")),
-        ...     live.ShowOptions(headless=True, frames=1),
-        ... )
-    """
-    return seer_for(app, model, TaskSettings("detect", kind, labels, threshold, track=track))
-
-
-def segment(
-    app: App,
-    model: Model,
-    labels: Labels = None,
-    *,
-    mean: float | None = None,
-    std: float | None = None,
-) -> Seer:
-    """A seer that colors each pixel by its class, and draws a legend; the first class is clear.
-
-    Args:
-        app: The networks' app.
-        model: A network that `tasks.vision.ImageSegmenter` accepts.
-        labels: Class names.
-        mean: See `BaseOptions`.
-        std: Likewise.
-
-    Raises:
-        ValueError: The network does not segment, or has another number of classes.
-
-    Examples:
-        >>> app = live.show(
-        ...     lambda app: live.segment(app, Path("ball_segmenter.tflite")),
-        ...     live.Picture(Path("face.jpg")),
-        ...     live.ShowOptions(headless=True, frames=1),
-        ... )
-    """
-    return seer_for(app, model, TaskSettings("segment", labels=labels), mean=mean, std=std)
-
-
-def pose(app: App, model: Model, *, threshold: float | None = None) -> Seer:
-    """A seer that draws skeletons of people, from PoseNet or MoveNet.
-
-    Args:
-        app: The networks' app.
-        model: PoseNet, recognized by the names of its outputs, or MoveNet.
-        threshold: Minimum score of a point that is drawn; None: 0.3.
-
-    Raises:
-        ValueError: The network is neither.
-
-    Examples:
-        >>> path = Path("movenet_single_pose_lightning_ptq.tflite")
-        >>> app = live.show(
-        ...     lambda app: live.pose(app, path),
-        ...     live.Picture(Path("face.jpg")),
-        ...     live.ShowOptions(headless=True, frames=1),
-        ... )
-    """
-    return seer_for(app, model, TaskSettings("pose", threshold=threshold))
-
-
-def landmarks(app: App, model: Model, *, most: int | None = None) -> Seer:
-    """A seer that draws the points of faces, hands or bodies.
-
-    Args:
-        app: The networks' app.
-        model: MediaPipe's bundle of face, hand, gesture, pose or holistic, or its files by name.
-        most: Maximum number of objects; default: 4 faces, 2 hands or one body.
-
-    Raises:
-        ModelError: It is another bundle.
-
-    Examples:
-        >>> app = live.show(
-        ...     lambda app: live.landmarks(app, Path("face_landmarker.task"), most=1),
-        ...     live.Picture(Path("face.jpg")),
-        ...     live.ShowOptions(headless=True, frames=1),
-        ... )
-    """
-    assets = assets_of(app.base_options(model))
-    if landmarker_kind(assets) is None:
-        raise ModelError(
-            f"expected a bundle of face, hand, gesture, pose or holistic, found {model}"
-        )
-    return seer_for(app, assets, TaskSettings(top=most))
-
-
 def repaint(
     network: Network, *, feeds: Mapping[int, Array] | None = None, opacity: float = 1.0
-) -> Seer:
-    """A seer that shows a network's picture, such as another style, more detail, other colors.
+) -> FrameHandler:
+    """Shows a network's picture, such as another style, more detail, other colors.
 
     Args:
         network: Its first output is a picture [1, height, width, 1, 3 or 4] of bytes, or of real

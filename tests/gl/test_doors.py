@@ -14,7 +14,7 @@ from PIL import Image
 
 import gles_apps.tasks as mp
 from gles_apps.batch import Predictor
-from gles_apps.live import App, Canvas, Frame, seer_for
+from gles_apps.live import App, Canvas, Frame, frame_handler_for
 from gles_apps.live.app import FrameTask
 from gles_apps.live.painter import Painter, new_texture
 from gles_apps.tasks import vision
@@ -113,13 +113,13 @@ def by_run(model: Path, picture: Path, *options: object) -> Rows:
 
 
 def by_live(app: App, model: Path, picture: Path, top: int | None) -> Rows:
-    """The rows of the result that a seer draws."""
+    """The rows of the result that a handler draws."""
     results: list[Any] = []
     frame = frame_of(app, pixels(picture))
     with recorded(results):
-        seer = seer_for(app, model, vision.TaskSettings(top=top))
+        handler = frame_handler_for(app, model, vision.TaskSettings(top=top))
         canvas = Canvas(frame, Painter(frame.size), frame.size)
-        seer(frame, canvas)
+        handler(frame, canvas)
     rows: Rows = results[0].rows(frame.size)
     return rows
 

@@ -28,7 +28,7 @@ from gles_apps.live import (
 from gles_apps.live import gstreamer as gstreamer_module
 from gles_apps.live.libgst import libgst
 from gles_apps.live.painter import Painter
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 from tests.conftest import Require
 from tests.gl.test_binding import negated
 from tests.support.example import read_video
@@ -312,7 +312,7 @@ def test_two_pipelines_in_two_threads() -> None:
         assert [*threads.map(play, range(2))] == [40, 40]
 
 
-def see(app: App) -> Seer:
+def see(app: App) -> FrameHandler:
     def see(frame: Frame, canvas: Canvas) -> None:
         canvas.drawing.rectangle((0, 0, 6, 36), (0, 0, 0))
         canvas.count("frame", 1)
@@ -330,7 +330,7 @@ def shown(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def test_show_writes_each_frame(shown: tuple[App, list[NDArray[np.uint8]], int]) -> None:
     app, frames, scale = shown
-    assert (app.findings.seen, len(frames)) == (7, 7)
+    assert (app.counts.seen, len(frames)) == (7, 7)
     for frame in frames:
         assert frame.shape == (36 * scale, 48 * scale, 3)
         assert frame[5, 2].max() < 60
@@ -341,7 +341,7 @@ def test_frames_have_their_presentation_times() -> None:
     source = open_source(pipeline=COLORS.format(4, "NV12") + ",framerate=10/1")
     times: list[float] = []
 
-    def make(app: App) -> Seer:
+    def make(app: App) -> FrameHandler:
         return lambda frame, canvas: times.append(frame.seconds)
 
     show(make, source, ShowOptions(headless=True))

@@ -559,7 +559,7 @@ def test_a_window_shows_every_frame_of_a_camera_while_a_network_runs() -> None:
     start = time.perf_counter()
     app = show(make, camera, ShowOptions(frames=24))
     assert time.perf_counter() - start > 22 / 24  # the camera's own time
-    assert 2 <= app.findings.seen <= 12
+    assert 2 <= app.counts.seen <= 12
     assert {name.rpartition("_")[0] for name in texts} == {"networks"}
 
 

@@ -16,7 +16,7 @@ import pytest
 import gles_apps.tasks as mp
 from gles_apps import live
 from gles_apps.batch import Predictor, TaskPredictor, pool
-from gles_apps.live.show import Seer
+from gles_apps.live.show import FrameHandler
 from gles_apps.tasks import vision
 from gles_apps.tasks.assets import Assets
 from gles_delegate import DelegateError, Interpreter
@@ -49,11 +49,11 @@ def void(_: object) -> None: ...
 
 def by_live(model: Path, folder: Path) -> None:
     options = live.ShowOptions(headless=True, frames=1, quiet=True)
-    live.show(lambda app: live.segment(app, str(model)), live.Picture(PICTURE), options)
+    live.show(lambda app: live.frame_handler_for(app, str(model)), live.Picture(PICTURE), options)
 
 
 def by_network(model: Path, folder: Path) -> None:
-    def make(app: live.App) -> Seer:
+    def make(app: live.App) -> FrameHandler:
         network = app.network(str(model))
         return lambda frame, canvas: void(network(frame))
 

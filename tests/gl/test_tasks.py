@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_apps.live import App, Canvas, classify, repaint, seer_for, segment
-from gles_apps.live.app import Findings
+from gles_apps.live import App, Canvas, frame_handler_for, repaint
+from gles_apps.live.app import ObjectCounts
 from gles_apps.live.painter import Painter
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, find_task, require_task
@@ -47,11 +47,11 @@ def app() -> Iterator[App]:
         yield app
 
 
-def seen(app: App, seer: Any, picture: NDArray[np.uint8]) -> Canvas:
-    """A canvas on which a seer has drawn."""
+def seen(app: App, handler: Any, picture: NDArray[np.uint8]) -> Canvas:
+    """A canvas on which a handler has drawn."""
     frame = frame_of(app, picture)
     canvas = Canvas(frame, Painter(frame.size), frame.size)
-    seer(frame, canvas)
+    handler(frame, canvas)
     canvas.finish()
     return canvas
 
@@ -65,27 +65,27 @@ def texts(canvas: Canvas) -> list[str]:
 )
 def test_classify(factor: float, expected: list[str], app: App, tmp_path: Path) -> None:
     path = mean_model(tmp_path / "m.tflite", factor)
-    seer = classify(app, path, list(COLORS), count=2)
-    canvas = seen(app, seer, one_color((0, 102, 204), 30, 90))
+    settings = TaskSettings("classify", labels=list(COLORS), top=2)
+    canvas = seen(app, frame_handler_for(app, path, settings), one_color((0, 102, 204), 30, 90))
     assert texts(canvas) == expected
     panel, *bars = [item for item in canvas.drawing.items if isinstance(item, Rectangle)]
     shares = [bar.box[2] / panel.box[2] for bar in bars]
     assert shares == pytest.approx([int(text.split("%")[0]) / 100 for text in expected], abs=0.01)
-    assert texts(seen(app, classify(app, path), one_color((255, 0, 0), 9, 9)))[0].endswith(
-        "class 0"
-    )
+    handler = frame_handler_for(app, path, TaskSettings("classify"))
+    assert texts(seen(app, handler, one_color((255, 0, 0), 9, 9)))[0].endswith("class 0")
 
 
 def test_classify_refuses_labels_of_another_network(app: App, tmp_path: Path) -> None:
+    settings = TaskSettings("classify", labels=["red", "green"])
     with pytest.raises(ValueError, match="expected a label for each of 3 classes, found 2"):
-        classify(app, mean_model(tmp_path / "m.tflite"), ["red", "green"])
+        frame_handler_for(app, mean_model(tmp_path / "m.tflite"), settings)
     with pytest.raises(ValueError, match=r"expected outputs \[1, classes\] of a classifier"):
-        classify(app, color_model(tmp_path / "c.tflite"))
+        frame_handler_for(app, color_model(tmp_path / "c.tflite"), TaskSettings("classify"))
 
 
 def test_a_single_label_names_what_a_mask_shows(app: App) -> None:
     ball = one_color((255, 140, 25), 144, 256)
-    assert texts(seen(app, segment(app, BALL), ball)) == ["ball"]
+    assert texts(seen(app, frame_handler_for(app, BALL), ball)) == ["ball"]
 
 
 @pytest.mark.parametrize(("opacity", "expected"), [(1.0, (225, 155, 55)), (0.5, (128, 128, 128))])
@@ -179,7 +179,7 @@ def test_outputs_that_tell_no_task(tmp_path: Path) -> None:
 def test_networks_that_do_not_suit(task: str, message: str, app: App, tmp_path: Path) -> None:
     path = mean_model(tmp_path / "m.tflite")
     with pytest.raises(ValueError, match=message):
-        seen(app, seer_for(app, path, TaskSettings(task)), one_color((0, 0, 0), 9, 9))
+        seen(app, frame_handler_for(app, path, TaskSettings(task)), one_color((0, 0, 0), 9, 9))
 
 
 def test_settings_that_contradict_each_other(tmp_path: Path) -> None:
@@ -224,10 +224,10 @@ def test_watch_says_how_much_it_found(picture: Path, tmp_path: Path) -> None:
     assert call(*watched).startswith("0 classes\nsegment;")
     data = call_json(*watched)
     assert (data["frames"], data["found"]) == (1, {"class": {"most": 0, "frames": 0}})
-    findings = Findings()
+    counts = ObjectCounts()
     for count in (0, 2, 1):
-        findings.add({"hand": count, "face": 0})
-    assert str(findings) == "2 hands at most, in 2 of 3 frames\n0 faces"
+        counts.add({"hand": count, "face": 0})
+    assert str(counts) == "2 hands at most, in 2 of 3 frames\n0 faces"
 
 
 def test_watch_a_camera_and_a_video(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_apps.live import App, Canvas, classify, detect
+from gles_apps.live import App, Canvas, frame_handler_for
 from gles_apps.live.painter import Painter
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, task_of
@@ -42,7 +42,7 @@ def app() -> Iterator[App]:
 def drawn(app: App, path: Path, **options: Any) -> Canvas:
     frame = frame_of(app, one_color((90, 90, 90), *SHOWN))
     canvas = Canvas(frame, Painter(frame.size), frame.size)
-    detect(app, path, **options)(frame, canvas)
+    frame_handler_for(app, path, TaskSettings("detect", **options))(frame, canvas)
     assert canvas.counts == {"object": 1}
     return canvas
 
@@ -124,7 +124,7 @@ def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> No
     picture[:, 60:120] = (255, 0, 0)
     frame = frame_of(app, picture)
     canvas = Canvas(frame, Painter(frame.size), frame.size)
-    classify(app, path)(frame, canvas)
+    frame_handler_for(app, path)(frame, canvas)
     assert texts(canvas)[0] == "100% r"
 
 

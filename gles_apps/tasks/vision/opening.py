@@ -132,7 +132,7 @@ def open_task(
         texture: A segmenter's classes go to a texture instead of an array, if it has scores.
 
     Raises:
-        ValueError: The model suits no task, or not the settings.
+        ValueError: No task can run this model, or these settings do not apply to it.
         ModelError: The model is damaged, or not of that kind (also a ValueError).
 
     Examples:
