@@ -19,7 +19,7 @@ from hashlib import blake2b
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -32,9 +32,9 @@ or None in "error", and the outputs by name, each a one-dimensional array, or a 
 list of dicts."""
 
 ABOUT = ("path", "picture", "error")
-MOST_CELLS = 16384
+MAX_CSV_COLUMNS = 16384
 """Maximum number of columns of a CSV file: the limit of spreadsheets."""
-MOST_BYTES = 64 << 20
+MAX_GROUP_BYTES = 64 << 20
 """Limit for the numbers of the rows that a Parquet file has in a group."""
 FIELDS = {
     "class": "number", "label": "text", "side": "text", "gesture": "text", "score": "real",
@@ -45,7 +45,7 @@ FIELDS = {
 """The columns of a task's results, and their types; "box" becomes four."""
 PROGRAM = 0x474C6573
 """The number by which SQLite's databases tell their programs."""
-PATIENCE = 60
+LOCK_TIMEOUT_S = 60
 """Seconds to wait for other programs that read the database."""
 
 
@@ -111,20 +111,17 @@ class Results:
             database.parent.mkdir(parents=True, exist_ok=True)
             if table.exists() and not database.exists():
                 raise self._of_others()
-            self._lock(self._exit.enter_context(database.open("ab")))
-            self._database = sqlite3.connect(database, timeout=PATIENCE, isolation_level=None)
+            file = self._exit.enter_context(database.open("ab"))
+            try:  # SQLite's own locks let others read
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise DelegateError(
+                    f"another run writes to {database}: wait for its end, or use another --output"
+                ) from error
+            self._database = sqlite3.connect(database, timeout=LOCK_TIMEOUT_S, isolation_level=None)
             self._exit.callback(self._database.close)
             self._begin()
             self._read(model)
-
-    def _lock(self, file: IO[bytes]) -> None:
-        """Lock the database's file; SQLite's own locks are others, so that it can be read."""
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise DelegateError(
-                f"another run writes to {self._path}: wait for its end, or use another --output"
-            ) from error
 
     def _begin(self) -> None:
         """Make the tables of a new database; raises DelegateError for one of another program."""
@@ -238,17 +235,35 @@ class Results:
         self._written = written
 
     def _write(self, path: Path) -> None:
-        if self._columns is not None:
-            write = _write_csv if self._is_csv else _write_parquet
+        columns, fields = self._columns or {}, list[str]()
+        if self._columns is None:
             with self._all() as rows:
-                write(path, self._columns, rows)
-            return
+                seen = {name for row in rows for line in flat(row) for name in line}
+            fields = [name for name in FIELDS if name in seen]
         with self._all() as rows:
-            seen = {name for row in rows for cells in flat(row) for name in cells}
-        fields = [name for name in FIELDS if name in seen]
-        write_results = _write_results_csv if self._is_csv else _write_results_parquet
-        with self._all() as rows:
-            write_results(path, fields, (cells for row in rows for cells in flat(row)))
+            lines = (line for row in rows for line in flat(row))
+            if self._is_csv:
+                numbers = [
+                    cell for name, each in columns.items() for cell in _cells(name, each.count)
+                ]
+                with path.open("w", newline="", encoding="utf-8") as file:
+                    header = ["path", "error", *numbers, *fields, "picture"]
+                    writer = csv.DictWriter(file, header, lineterminator="\n")
+                    writer.writeheader()
+                    writer.writerows(map(_csv_line, lines))
+                return
+            import pyarrow as pa
+            import pyarrow.parquet as pq
+
+            schema = _schema(columns, fields)
+            size = sum(np.dtype(each.dtype).itemsize * each.count for each in columns.values())
+            most = max(min(MAX_GROUP_BYTES // max(size, 1), 1024), 1)
+            with pq.ParquetWriter(path, schema) as writer:
+                while group := list(islice(lines, most)):
+                    arrays = [
+                        pa.array([line.get(f.name) for line in group], f.type) for f in schema
+                    ]
+                    writer.write_table(pa.table(arrays, schema=schema))
 
     @contextmanager
     def _all(self) -> Iterator[Iterator[Row]]:
@@ -304,10 +319,10 @@ def open_results(output: Path, model: str, columns: Columns) -> Results:
     suffix = output.suffix.lower()
     if suffix == ".csv":
         cells = sum(column.count for column in (columns or {}).values())
-        if cells > MOST_CELLS:
+        if cells > MAX_CSV_COLUMNS:
             raise DelegateError(
-                f"a CSV file has at most {MOST_CELLS} columns, but the model has {cells} output "
-                "numbers: name a folder as the output, for a Parquet file"
+                f"a CSV file has at most {MAX_CSV_COLUMNS} columns, but the model has {cells} "
+                "output numbers: name a folder as the output, for a Parquet file"
             )
         return Results(output, output.with_name(f"{output.name}.sqlite"), model, columns)
     if suffix[1:2].isalpha() and not output.is_dir():
@@ -325,42 +340,11 @@ def open_results(output: Path, model: str, columns: Columns) -> Results:
     return Results(output / "results.parquet", output / "_results.sqlite", model, columns)
 
 
-def _write_csv(path: Path, columns: Mapping[str, Column], rows: Iterator[Row]) -> None:
-    names = [
-        f"{name}_{i}" if column.count > 1 else name
-        for name, column in columns.items()
-        for i in range(column.count)
-    ]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["path", "error", *names, "picture"])
-        for row in rows:
-            values = [map(str, row[name]) for name in columns if name in row]
-            cells = [cell for each in values for cell in each] or [""] * len(names)
-            writer.writerow([row["path"], row["error"] or "", *cells, row["picture"]])
-
-
-def _write_parquet(path: Path, columns: Mapping[str, Column], rows: Iterator[Row]) -> None:
-    """A list for each result."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    schema = _schema(columns)
-    size = sum(np.dtype(column.dtype).itemsize * column.count for column in columns.values())
-    most = max(min(MOST_BYTES // max(size, 1), 1024), 1)
-    with pq.ParquetWriter(path, schema) as writer:
-        while group := list(islice(rows, most)):
-            arrays = [pa.array([row.get(f.name) for row in group], f.type) for f in schema]
-            writer.write_table(pa.table(arrays, schema=schema))
-
-
 def flat(row: Row) -> list[dict[str, Any]]:
-    """A line for each result of a picture, with cells by name; one of the picture alone if there
-    are none.
-    """
-    about = {name: row[name] for name in ABOUT}
+    """A line for each result of a picture, or else one of the picture and its outputs."""
+    about = {name: value for name, value in row.items() if name != "results"}
     lines = []
-    for result in row["results"] or [{}]:
+    for result in row.get("results") or [{}]:
         cells = about | {name: value for name, value in result.items() if name != "box"}
         if "box" in result:
             cells |= zip(("left", "top", "right", "bottom"), result["box"], strict=True)
@@ -368,38 +352,22 @@ def flat(row: Row) -> list[dict[str, Any]]:
     return lines
 
 
-def _write_results_csv(path: Path, fields: Sequence[str], lines: Iterator[dict[str, Any]]) -> None:
-    """Lists of points are JSON."""
-    names = ["path", "error", *fields, "picture"]
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, names, extrasaction="ignore", lineterminator="\n")
-        writer.writeheader()
-        for cells in lines:
-            writer.writerow(
-                {n: json.dumps(v) if isinstance(v, list) else v for n, v in cells.items()}
-            )
+def _cells(name: str, count: int) -> list[str]:
+    return [f"{name}_{i}" for i in range(count)] if count > 1 else [name] * count
 
 
-def _write_results_parquet(
-    path: Path, fields: Sequence[str], lines: Iterator[dict[str, Any]]
-) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    reals = pa.list_(pa.float64())
-    types = {
-        "number": pa.int64(), "text": pa.string(), "real": pa.float64(), "reals": reals,
-        "points": pa.list_(reals),
-    }  # fmt: skip
-    named = [(name, pa.string()) for name in ABOUT]
-    schema = pa.schema([*named, *((name, types[FIELDS[name]]) for name in fields)])
-    with pq.ParquetWriter(path, schema) as writer:
-        while group := list(islice(lines, 1024)):
-            arrays = [pa.array([line.get(f.name) for line in group], f.type) for f in schema]
-            writer.write_table(pa.table(arrays, schema=schema))
+def _csv_line(line: dict[str, Any]) -> dict[str, Any]:
+    """A cell for each number of an output; a list of points is JSON in one."""
+    cells: dict[str, Any] = {}
+    for name, value in line.items():
+        if isinstance(value, np.ndarray):
+            cells |= zip(_cells(name, len(value)), value, strict=True)
+        else:
+            cells[name] = json.dumps(value) if isinstance(value, list) else value
+    return cells
 
 
-def _schema(columns: Mapping[str, Column]) -> Any:
+def _schema(columns: Mapping[str, Column], fields: Sequence[str] = ()) -> Any:
     """The types of a Parquet file; raises DelegateError if it cannot be written."""
     try:
         import pyarrow as pa
@@ -408,13 +376,19 @@ def _schema(columns: Mapping[str, Column]) -> Any:
             f"Parquet files need pyarrow ({error}): pip install pyarrow, or name a file "
             "results.csv as the output"
         ) from error
-    fields = [(name, pa.string()) for name in ABOUT]
+    reals = pa.list_(pa.float64())
+    types = {
+        "number": pa.int64(), "text": pa.string(), "real": pa.float64(), "reals": reals,
+        "points": pa.list_(reals),
+    }  # fmt: skip
+    named = [(name, pa.string()) for name in ABOUT]
+    named += [(name, types[FIELDS[name]]) for name in fields]
     for name, column in columns.items():
         try:
-            fields.append((name, pa.list_(pa.from_numpy_dtype(np.dtype(column.dtype)))))
+            named.append((name, pa.list_(pa.from_numpy_dtype(np.dtype(column.dtype)))))
         except pa.ArrowException as error:
             raise DelegateError(f"Parquet files cannot have {column.dtype} numbers") from error
-    return pa.schema(fields)
+    return pa.schema(named)
 
 
 def _check(path: str, picture: str, error: str | None, results: bytes) -> str:

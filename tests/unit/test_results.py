@@ -308,7 +308,7 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 def test_a_full_disk_loses_nothing(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gles_apps.batch.results.PATIENCE", 1)
+    monkeypatch.setattr("gles_apps.batch.results.LOCK_TIMEOUT_S", 1)
     written(output, row("a"))
     many = [row(f"b{i}" * 20) for i in range(200)]
     size = database(output).stat().st_size
@@ -398,6 +398,6 @@ def test_a_csv_file_has_no_room_for_pictures(tmp_path: Path) -> None:
 
 def test_a_parquet_file_has_rows_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(module, "MOST_BYTES", 20)
+    monkeypatch.setattr(module, "MAX_GROUP_BYTES", 20)
     written(tmp_path, row("a"), row("b"), row("c"))
     assert_has(tmp_path, row("a"), row("b"), row("c"))
