@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
 from gles_apps.tasks.components.containers import Category, Classifications
+from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.vision.classes import require_labels, top_indices
 from gles_delegate import ModelError, TensorMetadata
 from gles_delegate.extension import Array, ScoreCalibration
 
-LEAST_SCORE = 1e-16
+MIN_SCORE = 1e-16
 """Scores below this have the logarithm of this (score_calibration_calculator.cc)."""
-
-
-class ClassOptions(Protocol):
-    """Options that choose classes; see `ClassifierOptions`."""
-
-    max_results: int | None
-    score_threshold: float | None
-    category_allowlist: Sequence[str] | None
-    category_denylist: Sequence[str] | None
 
 
 class Choice:
@@ -34,7 +25,7 @@ class Choice:
         ValueError: Options contradict each other.
     """
 
-    def __init__(self, options: ClassOptions, labels: Sequence[str]) -> None:
+    def __init__(self, options: ClassifierOptions, labels: Sequence[str]) -> None:
         self.threshold, most = options.score_threshold, options.max_results
         if most == 0:
             raise ValueError("Invalid `max_results` option: value must be != 0.")
@@ -80,7 +71,7 @@ class Classifier:
         self,
         shapes: Sequence[Sequence[int]],
         outputs: Sequence[TensorMetadata],
-        options: ClassOptions,
+        options: ClassifierOptions,
         labels: Sequence[str] | None = None,
         probabilities: bool = False,
     ) -> None:
@@ -146,11 +137,11 @@ def calibrated(
     result = np.full(len(scores), calibration.default)
     transformed = np.asarray(scores, np.float64)
     if calibration.transformation != "identity":
-        logarithm = np.log(np.maximum(transformed, LEAST_SCORE))
+        logarithm = np.log(np.maximum(transformed, MIN_SCORE))
         if calibration.transformation == "log":
             transformed = logarithm
         else:
-            transformed = logarithm - np.log(np.maximum(1 - transformed, LEAST_SCORE))
+            transformed = logarithm - np.log(np.maximum(1 - transformed, MIN_SCORE))
     for i, number in enumerate(range(len(scores)) if classes is None else classes):
         known = 0 <= number < len(calibration.sigmoids)
         sigmoid = calibration.sigmoids[number] if known else None

@@ -242,44 +242,54 @@ class VisionTask(Task[R]):
         """
         raise NotImplementedError
 
-    def _image(self, image: Image, options: ImageProcessingOptions | None) -> R:
-        self._require(VisionTaskRunningMode.IMAGE)
-        return self._answer(image, None, options)
-
-    def _frame(self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None) -> R:
-        self._require(VisionTaskRunningMode.VIDEO)
-        self._check(image, options)
-        self._advance(timestamp_ms)
-        return self._answer(image, timestamp_ms, options)
-
-    def process(self, image: Image) -> R:
-        """The result for a picture, by any kind of task.
+    def process(
+        self, image: Image, image_processing_options: ImageProcessingOptions | None = None
+    ) -> R:
+        """The result for a picture, in the image mode; `detect`, `classify`, `segment` and others
+        are MediaPipe's names of it.
 
         Raises:
-            ValueError: As `Detects.detect`.
+            ValueError: The task has another mode or is closed, or an argument is wrong.
         """
-        return self._image(image, None)
+        self._require(VisionTaskRunningMode.IMAGE)
+        return self._answer(image, None, image_processing_options)
+
+    def process_frame(
+        self,
+        image: Image,
+        timestamp_ms: int,
+        image_processing_options: ImageProcessingOptions | None = None,
+    ) -> R:
+        """The result for a frame, in the video mode; see `process`.
+
+        Raises:
+            ValueError: As `process`; or the time is not later than the last frame's.
+        """
+        self._require(VisionTaskRunningMode.VIDEO)
+        self._check(image, image_processing_options)
+        self._advance(timestamp_ms)
+        return self._answer(image, timestamp_ms, image_processing_options)
+
+    def process_async(
+        self,
+        image: Image,
+        timestamp_ms: int,
+        image_processing_options: ImageProcessingOptions | None = None,
+    ) -> None:
+        """Look at a frame in the live stream mode; `result_callback` gets the result.
+
+        Raises:
+            ValueError: As `process_frame`.
+        """
+        self._require(VisionTaskRunningMode.LIVE_STREAM)
+        self._check(image, image_processing_options)
+        self._advance(timestamp_ms)
+        assert self._stream is not None
+        self._stream.send(partial(self._deliver, image, timestamp_ms, image_processing_options))
 
     def check(self) -> None:
         """Raise ContextLostError if the context is lost, ValueError if the task is closed."""
         self._place.run(self.network.check)
-
-    def process_frame(self, image: Image, timestamp_ms: int) -> R:
-        """The result for a frame of a video, by any kind of task.
-
-        Raises:
-            ValueError: As `Detects.detect_for_video`.
-        """
-        return self._frame(image, timestamp_ms, None)
-
-    def _send(
-        self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None
-    ) -> None:
-        self._require(VisionTaskRunningMode.LIVE_STREAM)
-        self._check(image, options)
-        self._advance(timestamp_ms)
-        assert self._stream is not None
-        self._stream.send(partial(self._deliver, image, timestamp_ms, options))
 
     def _deliver(
         self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +14,7 @@ import numpy as np
 from gles_apps.tasks.audio.audio_record import AudioRecord
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import AudioData, ClassificationResult
+from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.stream import Answer
 from gles_apps.tasks.task import Task
@@ -31,22 +32,26 @@ class AudioTaskRunningMode(enum.Enum):
 
 
 @dataclass
-class AudioClassifierOptions:
-    """Options of `AudioClassifier`; see `components.processors.ClassifierOptions` for classes.
+class AudioTaskOptions:
+    """Options of every task on sounds.
 
     Attributes:
         base_options: The model, with the sample rate in its metadata.
         running_mode: Clips or a stream.
-        result_callback: Called in a stream with the result of each window, and its time in ms.
     """
 
     base_options: BaseOptions
     running_mode: AudioTaskRunningMode = AudioTaskRunningMode.AUDIO_CLIPS
-    display_names_locale: str | None = None
-    max_results: int | None = None
-    score_threshold: float | None = None
-    category_allowlist: Sequence[str] | None = None
-    category_denylist: Sequence[str] | None = None
+
+
+@dataclass
+class AudioClassifierOptions(ClassifierOptions, AudioTaskOptions):
+    """Options of `AudioClassifier`; those of classes are `ClassifierOptions`.
+
+    Attributes:
+        result_callback: Called in a stream with the result of each window, and its time in ms.
+    """
+
     result_callback: Callable[[ClassificationResult, int], None] | None = None
 
 

@@ -13,8 +13,13 @@ from gles_apps.tasks.components.containers import Category, Drawn, Landmark, Nor
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
-from gles_apps.tasks.options import VisionTaskOptions, also_named
-from gles_apps.tasks.vision.hand_landmarker import HandFollower, HandLandmarkerResult, hand_result
+from gles_apps.tasks.options import also_named
+from gles_apps.tasks.vision.hand_landmarker import (
+    HandFollower,
+    HandLandmarkerResult,
+    HandOptions,
+    hand_result,
+)
 from gles_apps.tasks.vision.methods import Recognizes
 from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.landmarks import Landmarks
@@ -70,25 +75,15 @@ class GestureRecognizerResult(Drawn):
     custom_gesture_classifier_options="custom_gestures_classifier_options",
 )
 @dataclass
-class GestureRecognizerOptions(VisionTaskOptions):
-    """Options of `GestureRecognizer`.
+class GestureRecognizerOptions(HandOptions):
+    """Options of `GestureRecognizer`; see `HandOptions`.
 
     Attributes:
-        base_options: The bundle: gesture_recognizer.task.
-        num_hands: Maximum number of hands.
-        min_hand_detection_confidence: Minimum score of a detection.
-        min_hand_presence_confidence: A hand is lost if its presence is not higher.
-        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
-            (intersection over union) is that hand.
         canned_gestures_classifier_options: Which of MediaPipe's gestures count.
         custom_gestures_classifier_options: Which of the bundle's own gestures count, if it has any.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
-    num_hands: int = 1
-    min_hand_detection_confidence: float = 0.5
-    min_hand_presence_confidence: float = 0.5
-    min_tracking_confidence: float = 0.5
     canned_gestures_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
     custom_gestures_classifier_options: ClassifierOptions = field(default_factory=ClassifierOptions)
     result_callback: Callable[[GestureRecognizerResult, Image, int], None] | None = None

@@ -102,23 +102,32 @@ class HandLandmarkerResult(Drawn):
 
 
 @dataclass
-class HandLandmarkerOptions(VisionTaskOptions):
-    """Options of `HandLandmarker`.
+class HandOptions(VisionTaskOptions):
+    """Options of every task on hands.
 
     Attributes:
-        base_options: The bundle: hand_landmarker.task.
+        base_options: The bundle, which is named like the task.
         num_hands: Maximum number of hands.
         min_hand_detection_confidence: Minimum score of a detection.
         min_hand_presence_confidence: A hand is lost if its presence is not higher.
         min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
             (intersection over union) is that hand.
-        result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
     num_hands: int = 1
     min_hand_detection_confidence: float = 0.5
     min_hand_presence_confidence: float = 0.5
     min_tracking_confidence: float = 0.5
+
+
+@dataclass
+class HandLandmarkerOptions(HandOptions):
+    """Options of `HandLandmarker`; see `HandOptions`.
+
+    Attributes:
+        result_callback: Called in a live stream with the result, the picture and its time in ms.
+    """
+
     result_callback: Callable[[HandLandmarkerResult, Image, int], None] | None = None
 
 

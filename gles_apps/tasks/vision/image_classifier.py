@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import ClassificationResult
+from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.methods import Classifies
@@ -17,8 +18,8 @@ ImageClassifierResult = ClassificationResult
 
 
 @dataclass
-class ImageClassifierOptions(VisionTaskOptions):
-    """Options of `ImageClassifier`; see `components.processors.ClassifierOptions` for classes.
+class ImageClassifierOptions(ClassifierOptions, VisionTaskOptions):
+    """Options of `ImageClassifier`; those of classes are `ClassifierOptions`.
 
     Attributes:
         result_callback: Called in a live stream with the result, the picture and its time in ms.
@@ -27,11 +28,6 @@ class ImageClassifierOptions(VisionTaskOptions):
             MediaPipe's.
     """
 
-    display_names_locale: str | None = None
-    max_results: int | None = None
-    score_threshold: float | None = None
-    category_allowlist: Sequence[str] | None = None
-    category_denylist: Sequence[str] | None = None
     result_callback: Callable[[ClassificationResult, Image, int], None] | None = None
     labels: Sequence[str] | None = None
     probabilities: bool = False

@@ -120,7 +120,7 @@ class InteractiveSegmenterLegacy(Segmenter):
         marked = np.empty((*image.size, 4), np.uint8)
         marked[..., :3] = image.numpy_view()[..., :3]
         marked[..., 3] = 255 * disc((point.x, point.y), image.size)
-        return self._image(Image(ImageFormat.SRGBA, marked), image_processing_options)
+        return self.process(Image(ImageFormat.SRGBA, marked), image_processing_options)
 
 
 def disc(point: tuple[float, float], picture: Size) -> Array:

@@ -11,6 +11,7 @@ import numpy as np
 from gles_apps.tasks.classes import Choice, calibrated, model_errors
 from gles_apps.tasks.components.containers import Category, DetectionResult, detection_result
 from gles_apps.tasks.components.containers import Detection as Detected
+from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import VisionTaskOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.methods import Detects
@@ -26,8 +27,8 @@ ObjectDetectorResult = DetectionResult
 
 
 @dataclass
-class ObjectDetectorOptions(VisionTaskOptions):
-    """Options of `ObjectDetector`; see `components.processors.ClassifierOptions` for classes.
+class ObjectDetectorOptions(ClassifierOptions, VisionTaskOptions):
+    """Options of `ObjectDetector`; those of classes are `ClassifierOptions`.
 
     Attributes:
         max_results: Maximum number of objects; below 0: all.
@@ -40,11 +41,8 @@ class ObjectDetectorOptions(VisionTaskOptions):
         track: Number the objects of a stream: `Detection.track_id`. Not MediaPipe's.
     """
 
-    display_names_locale: str | None = None
     max_results: int | None = -1
     score_threshold: float | None = 0.0
-    category_allowlist: Sequence[str] | None = None
-    category_denylist: Sequence[str] | None = None
     result_callback: Callable[[DetectionResult, Image, int], None] | None = None
     labels: Sequence[str] | None = None
     kind: str | None = None
