@@ -161,7 +161,13 @@ class Painter:
         with self._drawing():
             textures: list[Texture] = [self.texture, self._as_texture(layer.picture)]
             if layer.is_softened:
-                textures[1] = self._softened(textures[1])
+                size = textures[1].size
+                if self._soft.size != size:
+                    self._soft.release()
+                    self._soft = PixelTexture(self._gl, (*size[::-1], 4))
+                self._framebuffer.bind(self._soft)
+                self._fill(self._variant("soften.frag", {}), [textures[1]], {"picture": 0})
+                textures[1] = self._soft
             uniforms: dict[str, Uniform] = {"picture": 0, "layer": 1}
             if isinstance(layer.fill, np.ndarray):
                 textures.append(self._as_texture(layer.fill, self.size))
@@ -186,15 +192,6 @@ class Painter:
             }
             self._fill(self._variant("layer.frag", defines), textures, uniforms)
             self._textures.reverse()
-
-    def _softened(self, picture: Texture) -> PixelTexture:
-        """A copy without stairs."""
-        if self._soft.size != picture.size:
-            self._soft.release()
-            self._soft = PixelTexture(self._gl, (*picture.size[::-1], 4))
-        self._framebuffer.bind(self._soft)
-        self._fill(self._variant("soften.frag", {}), [picture], {"picture": 0})
-        return self._soft
 
     def draw(self, drawing: Drawing) -> None:
         """Draw a drawing: its overlays, and over them all shapes with one instanced draw."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -391,13 +391,10 @@ class _Loop:
     def _rate(self) -> float:
         return 1000 / self._app.timings.milliseconds.get("frame", 1000)
 
-    @cached_property
-    def _renderer(self) -> str:
-        return current_functions().string(gl_names.RENDERER).split(" (")[0]
-
     def _timings(self) -> Drawing:
         times = self._app.timings.milliseconds
-        lines = [f"on {self._renderer}"]
+        renderer = current_functions().string(gl_names.RENDERER)
+        lines = [f"on {renderer.split(' (')[0]}"]
         if "frame" in times:  # the first one has not ended
             lines.insert(0, f"{self._rate:.1f} frames per second")
         lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in times.items()]

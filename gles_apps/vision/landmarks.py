@@ -209,7 +209,7 @@ def _flat(outputs: Sequence[Array], sizes: Sequence[int], network: str) -> list[
 
 
 def read_hand(outputs: Sequence[Array]) -> Landmarks:
-    """21 points from hand_landmark_full or _lite: `HAND_LANDMARKS`.
+    """21 points from hand_landmark_full or _lite; see `HandLandmark`.
 
     MediaPipe assumes a mirrored picture; here, left and right are not swapped.
     """
@@ -221,7 +221,9 @@ def read_hand(outputs: Sequence[Array]) -> Landmarks:
 
 
 def read_pose(outputs: Sequence[Array]) -> Landmarks:
-    """`POSE_LANDMARKS` from pose_landmark_lite, _full or _heavy, refined by its heat maps."""
+    """33 points, see `PoseLandmark`, from pose_landmark_lite, _full or _heavy, refined by its heat
+    maps.
+    """
     side, cells, count = 256, 64, 39
     sizes = (5 * count, 1, side**2, cells**2 * count, 3 * count)
     points, presence, mask, heat, world = _flat(outputs, sizes, "a body network")

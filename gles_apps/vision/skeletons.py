@@ -28,33 +28,12 @@ COCO_EDGES = _chains(
     (3, 1, 0, 2, 4), (9, 7, 5, 6, 8, 10), (5, 11, 12, 6), (11, 13, 15), (12, 14, 16)
 )  # fmt: skip
 
-POSE_LANDMARKS = (
-    "nose", "left eye (inner)", "left eye", "left eye (outer)", "right eye (inner)", "right eye",
-    "right eye (outer)", "left ear", "right ear", "mouth (left)", "mouth (right)",
-    "left shoulder", "right shoulder", "left elbow", "right elbow", "left wrist", "right wrist",
-    "left little finger", "right little finger", "left index finger", "right index finger",
-    "left thumb", "right thumb", "left hip", "right hip", "left knee", "right knee", "left ankle",
-    "right ankle", "left heel", "right heel", "left toes", "right toes",
-)  # fmt: skip
-"""The 33 points of MediaPipe's pose."""
-
 POSE_EDGES = _chains(
     (0, 1, 2, 3, 7), (0, 4, 5, 6, 8), (9, 10),
     (11, 12, 24), (11, 23, 24), (11, 13, 15, 17, 19), (12, 14, 16, 18, 20),
     (15, 19), (15, 21), (16, 20), (16, 22),
     (23, 25, 27, 29, 31), (24, 26, 28, 30, 32), (27, 31), (28, 32),
 )  # fmt: skip
-
-HAND_LANDMARKS = (
-    "wrist",
-    *(f"thumb ({joint})" for joint in ("carpus", "knuckle", "joint", "tip")),
-    *(
-        f"{finger} finger ({joint})"
-        for finger in ("index", "middle", "ring", "little")
-        for joint in ("knuckle", "first joint", "second joint", "tip")
-    ),
-)
-"""The 21 points of MediaPipe's hand."""
 
 PALM = _chains((0, 1), (0, 5, 9, 13, 17), (0, 17))
 FINGERS = tuple(_chains(tuple(range(first, first + 4))) for first in (1, 5, 9, 13, 17))

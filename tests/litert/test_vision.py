@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from gles_apps import vision
+from gles_apps.tasks.vision import PoseLandmark
 from gles_apps.vision.detection import (
     POSE_DETECTOR_128,
     decode_boxes,
@@ -24,7 +25,7 @@ from gles_apps.vision.detection import (
 )
 from gles_apps.vision.landmarks import LandmarkNetwork
 from gles_apps.vision.regions import Region, rotation_between
-from gles_apps.vision.skeletons import COCO_KEY_POINTS, POSE_LANDMARKS
+from gles_apps.vision.skeletons import COCO_KEY_POINTS
 from gles_delegate import ImageTransform
 from gles_delegate.model.reader import read_model
 from tests.support.oracle import gles_interpreter, litert_interpreter, run
@@ -222,8 +223,7 @@ def test_a_body_as_on_the_cpu(
     assert mean_and_most(ours.points, expected.points)[1] < 2
     np.testing.assert_allclose(ours.mask, expected.mask, atol=0.01)
     points = ours.to_picture(transform, shown, vision.POSE.size).points
-    named = dict(zip(POSE_LANDMARKS, points[:, :2], strict=True))
-    eyes = np.array([named["right eye"], named["left eye"]])
+    eyes = points[[PoseLandmark.RIGHT_EYE, PoseLandmark.LEFT_EYE], :2]
     pixel = np.hypot(*transform.affine(shown, vision.POSE.size)[:, 0])  # of the network's input
     assert min(np.abs(eyes - man).max() for man in EYES.values()) < 6 * pixel
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gles_apps import vision
+from gles_apps.tasks.vision import HandLandmark, PoseLandmark
 from gles_apps.vision import poses, skeletons
 from gles_apps.vision.detection import sigmoid
 from gles_apps.vision.poses import posenet_pose, posenet_poses
@@ -17,16 +19,16 @@ from gles_apps.vision.skeletons import (
     COCO_KEY_POINTS,
     FACE_EDGES,
     HAND_EDGES,
-    HAND_LANDMARKS,
     LEFT_IRIS,
     POSE_EDGES,
-    POSE_LANDMARKS,
     RIGHT_IRIS,
 )
 from gles_delegate import ImageTransform
 
 SIZE, GRID, STRIDE = (97, 129), (7, 9), 16
 RNG = np.random.default_rng(0)
+POSE_LANDMARKS = [point.name for point in PoseLandmark]
+HAND_LANDMARKS = [point.name for point in HandLandmark]
 Floats = NDArray[np.floating[Any]]
 
 
@@ -202,7 +204,7 @@ def test_poses_in_the_picture() -> None:
         (HAND_EDGES, HAND_LANDMARKS),
     ],
 )
-def test_skeletons_join_every_point_once(edges: skeletons.Edges, names: tuple[str, ...]) -> None:
+def test_skeletons_join_every_point_once(edges: skeletons.Edges, names: Sequence[str]) -> None:
     assert {i for edge in edges for i in edge} == set(range(len(names)))
     assert len({frozenset(edge) for edge in edges}) == len(edges)
     assert len(set(names)) == len(names)
@@ -211,7 +213,8 @@ def test_skeletons_join_every_point_once(edges: skeletons.Edges, names: tuple[st
 @pytest.mark.parametrize(
     ("edges", "names"), [(vision.COCO_EDGES, COCO_KEY_POINTS), (POSE_EDGES, POSE_LANDMARKS)]
 )
-def test_left_and_right_mirror_each_other(edges: skeletons.Edges, names: tuple[str, ...]) -> None:
+def test_left_and_right_mirror_each_other(edges: skeletons.Edges, names: Sequence[str]) -> None:
+    names = [name.lower() for name in names]
     swap = {"left": "right", "right": "left"}
     other = [re.sub("left|right", lambda side: swap[side[0]], name) for name in names]
     mirrored = {frozenset(names.index(other[i]) for i in edge) for edge in edges}

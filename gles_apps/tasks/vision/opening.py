@@ -192,14 +192,17 @@ def find_task(
     Raises:
         ValueError: The outputs suit several kinds of YOLO networks.
     """
-    if len(inputs) != 1 or not _sees(inputs[0]):
-        return None
+    match [channels_last(each.shape) for each in inputs]:
+        case [[1, height, _, 1 | 3 | 4 as channels]]:
+            pass
+        case _:
+            return None
     if metadata.name in NAMED:
         return NAMED[metadata.name]
     if metadata.outputs[0].task == "classify":
         return "classify"
     picture, shapes = inputs[0].shape, [each.shape for each in outputs]
-    if channels_last(picture)[3] == 4:  # only segmenters leave alpha out
+    if channels == 4:  # only segmenters leave alpha out
         tasks = {_task_of_output(each, 0, picture[1]) for each in outputs}
         return "segment" if tasks == {"segment"} else None
     if find_yolo(picture, shapes, metadata.outputs) is not None:
@@ -215,14 +218,8 @@ def find_task(
                 find_detector(picture, shapes, metadata.outputs)
                 return "detect"
         case 1:
-            return _task_of_output(outputs[0], len(labels), channels_last(picture)[1])
+            return _task_of_output(outputs[0], len(labels), height)
     return None
-
-
-def _sees(tensor: Tensor) -> bool:
-    """Whether an input is a gray or colored picture, perhaps with alpha."""
-    shape = channels_last(tensor.shape)
-    return len(shape) == 4 and shape[0] == 1 and shape[3] in (1, 3, 4)
 
 
 def _task_of_output(output: Tensor, labels: int, rows: int) -> str | None:
