@@ -26,14 +26,14 @@ from gles_apps.live import (
     Picture,
     ShowOptions,
     Video,
-    classify,
-    segment,
+    frame_handler_for,
     show,
 )
 from gles_apps.live.app import Timings
 from gles_apps.live.painter import ATLAS, Painter, new_texture
 from gles_apps.live.show import _KeptTextures
 from gles_apps.live.sources import Recording
+from gles_apps.tasks.vision import TaskSettings
 from gles_apps.vision.drawing import Drawing, load_glyph
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
@@ -345,15 +345,15 @@ def test_a_network_that_is_resized(app: App, tmp_path: Path) -> None:
         assert network.outputs[0]["shape"].tolist() == [1, *size, 3]
 
 
-@pytest.mark.parametrize(("make", "model"), [(segment, color_model), (classify, mean_model)])
+@pytest.mark.parametrize(("task", "model"), [("segment", color_model), ("classify", mean_model)])
 def test_labels_of_another_number(
-    make: Callable[..., Any], model: Callable[[Path], Path], app: App, tmp_path: Path
+    task: str, model: Callable[[Path], Path], app: App, tmp_path: Path
 ) -> None:
     path = model(tmp_path / "m.tflite")
-    make(app, path, ["a", "b", "c"])
+    frame_handler_for(app, path, TaskSettings(task, labels=["a", "b", "c"]))
     for labels in (["a", "b"], ["a", "b", "c", "d"]):
         with pytest.raises(ValueError, match=f"each of 3 classes, found {len(labels)}"):
-            make(app, path, labels)
+            frame_handler_for(app, path, TaskSettings(task, labels=labels))
 
 
 def test_models_that_are_no_networks_for_frames(app: App, tmp_path: Path) -> None:
