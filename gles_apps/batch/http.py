@@ -23,16 +23,16 @@ class Handler:
     """A handler of requests for a model; see `gles_apps.ray.deployment`.
 
     Args:
-        most_bytes: The largest request body.
-        most_pixels: The largest picture; its pixels are counted before it is decoded.
+        max_bytes: The largest request body.
+        max_pixels: The largest picture; its pixels are counted before it is decoded.
     """
 
     def __init__(
-        self, predictor: Predictor | TaskPredictor, most_bytes: int, most_pixels: int
+        self, predictor: Predictor | TaskPredictor, max_bytes: int, max_pixels: int
     ) -> None:
         self._predictor = predictor
-        self._most_bytes = most_bytes
-        self._most_pixels = most_pixels
+        self._most_bytes = max_bytes
+        self._most_pixels = max_pixels
 
     async def answer(self, request: Any, compute: Compute) -> Any:
         """The response to a request, both of starlette.

@@ -35,13 +35,13 @@ from gles_delegate.extension import (
     read_regular,
 )
 
-PATIENCE = 5.0
+NOTICE_AFTER_S = 5.0
 """Seconds without a first row after which it says what it waits for."""
 
 ODD = "expected a file name of one line of UTF-8: rename the file"
 """The error of files whose names a table cannot have: it has them in quotation marks."""
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 """Unreadable pictures that are listed."""
 
 
@@ -133,17 +133,17 @@ def batch(
     else:
         number = "1 picture" if len(paths) == 1 else f"{len(paths)} pictures"
         print(f"{number}: {len(missing)} computed, {len(errors)} unreadable")
-        for path, reason in [*errors.items()][:MOST_NAMED]:
+        for path, reason in [*errors.items()][:MAX_NAMED]:
             print(common.printable(f"{path}: {reason}"), file=sys.stderr)
-        if len(errors) > MOST_NAMED:
-            print(f"and {len(errors) - MOST_NAMED} more, which the table names", file=sys.stderr)
+        if len(errors) > MAX_NAMED:
+            print(f"and {len(errors) - MAX_NAMED} more, which the table names", file=sys.stderr)
     sys.exit(bool(errors) and not skip_errors)
 
 
 def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: bool) -> None:
     """Add rows as they come, with a bar; says what the first ones wait for, if they take long."""
     text = "gles-delegate: no rows yet: each process compiles the network's shaders first"
-    notice = Timer(PATIENCE, lambda: print(text, file=sys.stderr))
+    notice = Timer(NOTICE_AFTER_S, lambda: print(text, file=sys.stderr))
     notice.daemon = True
     if not is_quiet:
         notice.start()

@@ -18,7 +18,7 @@ from gles_apps.live.layers import Layer
 from gles_apps.live.painter import Painter
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import Delegate
-from gles_apps.tasks.place import Place
+from gles_apps.tasks.runner import TaskRunner
 from gles_apps.tasks.task import VisionTask
 from gles_apps.vision.drawing import Drawing
 from gles_delegate import GpuDelegateOptions, ImageOutput, ImageTransform, Metadata
@@ -189,14 +189,14 @@ class App:
         self.counts = ObjectCounts()
         self.progress: Callable[[str, int, int], None] = lambda name, compiled, total: None
         self._networks: list[Network | FrameTask[Any]] = []
-        self._place: Place | None = None
+        self._runner: TaskRunner | None = None
 
     @property
-    def place(self) -> Place:
+    def runner(self) -> TaskRunner:
         """Where networks run."""
-        if self._place is None:
-            self._place = Place(self.ctx, Delegate.GPU)
-        return self._place
+        if self._runner is None:
+            self._runner = TaskRunner(self.ctx, Delegate.GPU)
+        return self._runner
 
     def base_options(
         self, model: Any = None, *, mean: float | None = None, std: float | None = None
@@ -251,8 +251,8 @@ class App:
 
     def close(self) -> None:
         """Close all networks; the context must be current."""
-        places = [] if self._place is None else [self._place]
-        in_any_case(each.close for each in (*self._networks, *places))
+        runners = [] if self._runner is None else [self._runner]
+        in_any_case(each.close for each in (*self._networks, *runners))
 
 
 class FrameTask(Generic[R]):
@@ -297,7 +297,7 @@ class Network:
         self._app = app
         self._name = name
         self._antialias = options.antialias
-        self._network = PictureNetwork(model, name, app.place, options)
+        self._network = PictureNetwork(model, name, app.runner, options)
         self.metadata: Metadata = self._network.metadata
         self.pictures: dict[int, ImageOutput] = {}
         self._textures: dict[int, PixelTexture] = {}
@@ -379,7 +379,7 @@ class Network:
         for position in self.pictures.keys() - self._textures.keys():
             match self._network.shapes[position]:
                 case [_, height, width, _]:
-                    texture = self._app.place.new_texture((height, width, 4))
+                    texture = self._app.runner.new_texture((height, width, 4))
                     self._textures[position] = texture
                     self._network.write_to(position, texture, self.pictures[position])
         results: list[Any] = self._network.run(arrays, read=False)

@@ -29,11 +29,11 @@ from gles_delegate.extension import (
 
 T = TypeVar("T")
 
-PATIENCE = 10.0
+FRAME_TIMEOUT_S = 10.0
 """Seconds that a pipeline may take for a frame."""
-MOST_LENT = 2
+MAX_LENT = 2
 """Frames that are lent at a time: one is shown while a network sees the next."""
-_MOST_PLANES = 32  # that are remembered; a pool has fewer
+_MAX_PLANES = 32  # that are remembered; a pool has fewer
 _TICK = gst_names.SECOND // 20  # how often a thread that waits looks for Ctrl-C and errors
 
 _APP = b"gles_delegate"  # the element that is ours
@@ -238,11 +238,11 @@ class GStreamer(_Pipeline):
         """
         self._require_open()
         self._reclaim()
-        if len(self._lent) == MOST_LENT:
+        if len(self._lent) == MAX_LENT:
             oldest = self._lent[0]
             if oldest.after is None:
                 raise ValueError(
-                    f"expected at most {MOST_LENT} frames that are not closed: close one first"
+                    f"expected at most {MAX_LENT} frames that are not closed: close one first"
                 )
             oldest.after.wait()
             self._reclaim()
@@ -262,13 +262,13 @@ class GStreamer(_Pipeline):
         in_any_case((*(partial(self._finish, loan, wait=True) for loan in lent), super().close))
 
     def _pull(self) -> GpuFrame | None:
-        gst, deadline = self._gst, time.monotonic() + PATIENCE
+        gst, deadline = self._gst, time.monotonic() + FRAME_TIMEOUT_S
         while not (sample := gst.gst_app_sink_try_pull_sample(self._end, _TICK)):
             self._raise_error()
             if gst.gst_app_sink_is_eos(self._end):
                 return None
             if time.monotonic() > deadline:
-                raise OSError(f"{self._title} delivered no frame in {PATIENCE:g} seconds")
+                raise OSError(f"{self._title} delivered no frame in {FRAME_TIMEOUT_S:g} seconds")
         loan = _Loan(sample)
         with on_error(lambda: self._finish(loan)):
             return self._lend(loan)
@@ -317,7 +317,7 @@ class GStreamer(_Pipeline):
         """The equal plane of an earlier frame, which a delegate recognizes, or else this one."""
         known = self._planes.pop(plane, plane)
         self._planes[known] = known
-        if len(self._planes) > _MOST_PLANES:
+        if len(self._planes) > _MAX_PLANES:
             del self._planes[next(iter(self._planes))]
         return known
 
@@ -480,10 +480,10 @@ class GStreamerSink(_Pipeline):
         """
         self._require_open()
         self._gst.gst_app_src_end_of_stream(self._end)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + FRAME_TIMEOUT_S
         while not self._raise_error(_TICK, gst_names.END):
             if time.monotonic() > deadline:
-                raise OSError(f"{self._title} does not end in {PATIENCE:g} seconds")
+                raise OSError(f"{self._title} does not end in {FRAME_TIMEOUT_S:g} seconds")
 
 
 @dataclass(frozen=True)

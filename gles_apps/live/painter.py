@@ -41,7 +41,7 @@ from gles_delegate.extension import (
 
 ATLAS = 1024
 """Width and height of the glyph texture."""
-_MOST_UPLOADS = 8
+_MAX_UPLOADS = 8
 """Textures of arrays that are kept for the next frame."""
 _SHAPE = {"ends": 4, "radius": 1, "tint": 4, "letter": 4}
 """The numbers of a shape, in the order of glsl/live/shape.vert."""
@@ -285,7 +285,7 @@ class Painter:
                 pixels = (pixels.clip(0, 1) * 255 + 0.5).astype(np.uint8)
             if size is not None and pixels.shape[:2] != size:
                 pixels = np.asarray(Image.fromarray(pixels).resize(size[::-1]))
-            while len(self._uploads) >= _MOST_UPLOADS:
+            while len(self._uploads) >= _MAX_UPLOADS:
                 self._uploads.pop(next(iter(self._uploads)))[1].release()
             upload = (picture, PixelTexture(self._gl, pixels.shape))
             upload[1].write(pixels)

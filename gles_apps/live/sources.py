@@ -30,9 +30,9 @@ from gles_delegate.extension import (
     require_regular,
 )
 
-PATIENCE = 10.0
+FRAME_TIMEOUT_S = 10.0
 """Seconds that a camera may take to open, and for a frame."""
-FAREWELL = 2.0
+CLOSE_TIMEOUT_S = 2.0
 """Seconds that a camera may take for its last frame."""
 
 
@@ -245,11 +245,15 @@ class Camera:
         self._thread = threading.Thread(target=self._run, args=(size,), name="camera", daemon=True)
         self._thread.start()
         with self._changed:
-            self._changed.wait_for(lambda: self.rate or self._error, PATIENCE)
+            self._changed.wait_for(lambda: self.rate or self._error, FRAME_TIMEOUT_S)
             if self.rate:
                 return
             self._stopped = True
-            reason = reason_of(self._error) if self._error else f"no answer in {PATIENCE:g} seconds"
+            reason = (
+                reason_of(self._error)
+                if self._error
+                else f"no answer in {FRAME_TIMEOUT_S:g} seconds"
+            )
         raise OSError(
             f"cannot open the camera {name}: {reason}; ls /dev/video* lists cameras"
         ) from self._error
@@ -262,7 +266,7 @@ class Camera:
         options = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
         error: Exception = OSError("it has stopped")
         try:
-            container, stream = _open(file, format=kind, options=options, timeout=PATIENCE)
+            container, stream = _open(file, format=kind, options=options, timeout=FRAME_TIMEOUT_S)
             with container:
                 for frame in container.decode(video=0):
                     pixels = _pixels(frame, self.size)
@@ -281,10 +285,10 @@ class Camera:
 
     def read(self) -> Array:
         with self._changed:
-            self._changed.wait_for(lambda: self._newest is not None or self._error, PATIENCE)
+            self._changed.wait_for(lambda: self._newest is not None or self._error, FRAME_TIMEOUT_S)
             pixels, self._newest = self._newest, None
             if pixels is None:
-                no_frame = f"no frame in {PATIENCE:g} seconds"
+                no_frame = f"no frame in {FRAME_TIMEOUT_S:g} seconds"
                 reason = reason_of(self._error) if self._error else no_frame
                 raise OSError(f"the camera {self._name} delivers no frames: {reason}")
             return pixels
@@ -293,7 +297,7 @@ class Camera:
         """Stop decoding; a thread that waits for the device ends later, or with the process."""
         with self._changed:
             self._stopped = True
-        self._thread.join(FAREWELL)
+        self._thread.join(CLOSE_TIMEOUT_S)
 
 
 @overload

@@ -13,7 +13,7 @@ import numpy as np
 from gles_apps.tasks.assets import MissingFileError
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.place import Place
+from gles_apps.tasks.runner import TaskRunner
 from gles_delegate import (
     GpuDelegate,
     GpuDelegateOptions,
@@ -40,7 +40,7 @@ COLORED = (ImageFormat.SRGB, ImageFormat.SRGBA)
 
 
 class PictureNetwork(Closing):
-    """A network of a task; all its methods are called inside `Place.run`.
+    """A network of a task; all its methods are called inside `TaskRunner.run`.
 
     Attributes:
         name: For messages and reports.
@@ -53,9 +53,11 @@ class PictureNetwork(Closing):
         sees_alpha: Whether a network of four channels sees alpha; otherwise it sees 0.
     """
 
-    def __init__(self, model: ModelFile, name: str, place: Place, options: BaseOptions) -> None:
+    def __init__(
+        self, model: ModelFile, name: str, runner: TaskRunner, options: BaseOptions
+    ) -> None:
         self.name = name
-        self._place = place
+        self._runner = runner
         self._options = options
         self.metadata: Metadata = read_metadata(model.graph())
         self._delegate: GpuDelegate | None = None
@@ -63,11 +65,11 @@ class PictureNetwork(Closing):
         self.arrays: list[Array] = []
         self._is_bound = False  # the picture is a texture
         self.sees_alpha = False
-        if place.is_on_gpu:
+        if runner.is_on_gpu:
             used = options.gpu_options or GpuDelegateOptions()
             used = replace(used, own_thread=False, device_index=None)
             progress = None if options.progress is None else partial(options.progress, name)
-            self._delegate = GpuDelegate(used, context=place.context, progress=progress)
+            self._delegate = GpuDelegate(used, context=runner.context, progress=progress)
             with on_error(self._delegate.close):
                 self._interpreter: Any = Interpreter(model, experimental_delegates=[self._delegate])
                 self._delegate.bound.thread.need_not_be_closed()  # MediaPipe's tasks need not
@@ -166,8 +168,8 @@ class PictureNetwork(Closing):
         index, own = details["index"], image.planes.options
         if any(getattr(transform, name) != value for name, value in own.items()):
             transform = replace(transform, **own)
-        if self._delegate is not None and self._place.fits(image):
-            textures = self._place.textures(image)
+        if self._delegate is not None and self._runner.fits(image):
+            textures = self._runner.textures(image)
             self._is_bound = True
             self._delegate.bind_texture_to_tensor(index, textures, transform=transform)
             return

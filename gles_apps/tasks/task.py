@@ -19,7 +19,7 @@ from gles_apps.tasks.options import (
     VisionTaskRunningMode,
     validate_running_mode,
 )
-from gles_apps.tasks.place import lease_place
+from gles_apps.tasks.runner import lease_runner
 from gles_apps.tasks.stream import NOT_RUNNING, Stream
 from gles_apps.vision.regions import Region
 from gles_delegate import DelegateError, DelegationReport, ImageTransform
@@ -28,7 +28,7 @@ from gles_delegate.extension import Closing, Fit, Size, on_error
 R = TypeVar("R")
 Self = TypeVar("Self", bound="Task[Any]")
 
-MOST_MS = 2**63 / 1000
+MAX_TIMESTAMP_MS = 2**63 / 1000
 """The limit of timestamps: MediaPipe counts microseconds in 64 bits."""
 
 
@@ -62,7 +62,7 @@ class TaskReport:
 
 
 class Task(Closing, Generic[R]):
-    """Base of tasks: they own networks at a place, and answer pictures or sounds.
+    """Base of tasks: they own networks and a lease of a runner, and answer pictures or sounds.
 
     A task's `__init__` calls this one, and then makes its networks by `_network`; if that fails, it
     closes the task.
@@ -85,8 +85,8 @@ class Task(Closing, Generic[R]):
         self._networks: list[PictureNetwork] = []
         self._stream: Stream | None = None
         self._last_timestamp: int | None = None
-        self._lease = lease_place(base)
-        self._place = self._lease.place
+        self._lease = lease_runner(base)
+        self._runner = self._lease.runner
 
     @classmethod
     def create_from_model_path(cls: type[Self], model_path: Any) -> Self:
@@ -110,7 +110,7 @@ class Task(Closing, Generic[R]):
     def report(self) -> TaskReport:
         """Where the networks run."""
         reports = {network.name: network.report for network in self._networks}
-        return TaskReport(self._place.name, reports)
+        return TaskReport(self._runner.name, reports)
 
     @property
     def network(self) -> PictureNetwork:
@@ -120,7 +120,9 @@ class Task(Closing, Generic[R]):
     def _network(self, name: str | None = None) -> PictureNetwork:
         model = self.assets.model() if name is None else self.assets.member(name)
         base = self.options.base_options
-        network = self._place.run(lambda: PictureNetwork(model, name or "model", self._place, base))
+        network = self._runner.run(
+            lambda: PictureNetwork(model, name or "model", self._runner, base)
+        )
         self._networks.append(network)
         self._lease.own(network.close)
         return network
@@ -150,15 +152,15 @@ class Task(Closing, Generic[R]):
             return function()
 
         try:
-            return self._place.run(run)
+            return self._runner.run(run)
         except DelegateError:
-            if self._is_closed:  # with its place, before `run`
+            if self._is_closed:  # with its runner, before `run`
                 raise ValueError(NOT_RUNNING) from None
             raise
 
     def _start_stream(self, *, newest_only: bool) -> None:
         with on_error(self.close):
-            if self._place.is_apps:
+            if self._runner.is_apps:
                 raise ValueError(
                     "expected BaseOptions.context None or an EglContext for a stream, found the "
                     "app's context: its thread must make the calls"
@@ -167,7 +169,7 @@ class Task(Closing, Generic[R]):
             self._lease.own(self._stream.end)
 
     def _advance(self, timestamp_ms: int) -> None:
-        if not abs(timestamp_ms) < MOST_MS:
+        if not abs(timestamp_ms) < MAX_TIMESTAMP_MS:
             raise ValueError(f"expected a time in ms, a finite number, found {timestamp_ms}")
         if self._last_timestamp is not None and timestamp_ms <= self._last_timestamp:
             raise ValueError(
@@ -234,7 +236,7 @@ class VisionTask(Task[R]):
         )
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> R:
-        """The result for a picture, inside `Place.run`.
+        """The result for a picture, inside `TaskRunner.run`.
 
         Args:
             region: The part to see, in pixels, without letterbox.
@@ -289,7 +291,7 @@ class VisionTask(Task[R]):
 
     def check(self) -> None:
         """Raise ContextLostError if the context is lost, ValueError if the task is closed."""
-        self._place.run(self.network.check)
+        self._runner.run(self.network.check)
 
     def _deliver(
         self, image: Image, timestamp_ms: int, options: ImageProcessingOptions | None
@@ -305,7 +307,7 @@ class VisionTask(Task[R]):
             raise ImageTypeError(
                 f"expected an Image, found {type(image).__name__}: make one with {call}"
             )
-        if image.uses_gpu() and not self._place.is_on_gpu:
+        if image.uses_gpu() and not self._runner.is_on_gpu:
             raise ValueError("expected an array, found a texture: Delegate.CPU does not read them")
         if options is None:
             return
@@ -327,8 +329,8 @@ class VisionTask(Task[R]):
         self._check(image, options)
 
         def process() -> R:
-            if self._place.is_on_gpu and self._place.fits(image):
-                self._place.textures(image)
+            if self._runner.is_on_gpu and self._runner.fits(image):
+                self._runner.textures(image)
             return self._process(image, seen_region(image.size, options), timestamp_ms)
 
         return self._run(process)

@@ -17,7 +17,7 @@ VISIBILITY_SHARE = 0.1
 """The weight of the latest visibility in its low-pass filter; see MediaPipe's
 pose_landmarks_detector_graph.cc."""
 
-FARTHEST = 1e9
+MAX_EXTENT = 1e9
 """Limit of a region's sides and coordinates, in pixels."""
 
 
@@ -217,7 +217,9 @@ class Tracker:
 def is_usable(region: Region) -> bool:
     """Whether a region is not empty, and within reach of pictures."""
     sides = region.width, region.height
-    return region.is_finite and min(sides) > 0 and max(*sides, *map(abs, region.center)) < FARTHEST
+    return (
+        region.is_finite and min(sides) > 0 and max(*sides, *map(abs, region.center)) < MAX_EXTENT
+    )
 
 
 def _box(region: Region) -> Box:

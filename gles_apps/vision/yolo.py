@@ -46,7 +46,7 @@ LARGEST_SHARE = 2.0
 CANDIDATES, ORIENTED_CANDIDATES = 30_000, 5_000
 """Maximum number of boxes that suppression considers, which bounds its time."""
 
-MOST_CLASSES = 1 << 20  # where their number is unknown
+MAX_CLASSES = 1 << 20  # where their number is unknown
 BLOCK = 128  # oriented boxes that are compared at once with all better ones
 
 
@@ -387,7 +387,7 @@ def _are_good(boxes: _Boxes, detector: YoloDetector) -> Array:
     sides = places[:, 2:] if detector.has_centers else places[:, 2:] - places[:, :2]
     good: Array = (scores >= detector.threshold) & (scores <= 1 + ROUNDING) & (sides >= 0).all(1)
     good &= np.isfinite(places).all(1) & np.isfinite(boxes.extra).all(1)
-    good &= (classes >= 0) & (classes < (detector.classes or MOST_CLASSES))
+    good &= (classes >= 0) & (classes < (detector.classes or MAX_CLASSES))
     good &= classes == np.round(classes)
     return good
 

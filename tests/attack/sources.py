@@ -237,9 +237,9 @@ def run_source(_: bytes, seed: int) -> Outcome:
     attack: Any = attack_file if seed % 8 else attack_silence
     if seed % 8 == 1 and has_gstreamer():
         attack = attack_pipeline
-    patience = sources.PATIENCE, sources.FAREWELL
-    sources.PATIENCE, sources.FAREWELL = 1.0, 0.5
-    gstreamer.PATIENCE = 1.0
+    patience = sources.FRAME_TIMEOUT_S, sources.CLOSE_TIMEOUT_S
+    sources.FRAME_TIMEOUT_S, sources.CLOSE_TIMEOUT_S = 1.0, 0.5
+    gstreamer.FRAME_TIMEOUT_S = 1.0
     before = open_things()
     try:
         with TemporaryDirectory() as folder, warnings.catch_warnings():
@@ -248,7 +248,7 @@ def run_source(_: bytes, seed: int) -> Outcome:
     except Exception as error:
         return Outcome("finding", text=f"{attack.__name__}: {error!r:.500}")
     finally:
-        sources.PATIENCE, sources.FAREWELL = patience
-        gstreamer.PATIENCE = sources.PATIENCE
+        sources.FRAME_TIMEOUT_S, sources.CLOSE_TIMEOUT_S = patience
+        gstreamer.FRAME_TIMEOUT_S = sources.FRAME_TIMEOUT_S
     wrong = left_behind(before)
     return Outcome("finding", text=f"{attack.__name__}: {wrong}") if wrong else Outcome("result")

@@ -45,7 +45,7 @@ def save(path: Path, seed: int) -> NDArray[np.uint8]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may take long for the first rows."""
-    monkeypatch.setattr(batch_command, "PATIENCE", 600.0)
+    monkeypatch.setattr(batch_command, "NOTICE_AFTER_S", 600.0)
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_unreadable_pictures_are_named_up_to_ten(folder: Path) -> None:
 def test_it_says_what_the_first_rows_wait_for(
     flags: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_command, "PATIENCE", 0.0)
+    monkeypatch.setattr(batch_command, "NOTICE_AFTER_S", 0.0)
     arguments = ["batch", folder / "model.tflite", folder / "0.png", "--output", folder / "r.csv"]
     ended = CliRunner().invoke(gles_delegate, [*map(str, arguments), *flags])
     assert ended.exit_code == 0

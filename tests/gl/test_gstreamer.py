@@ -247,7 +247,7 @@ def test_pipelines_that_do_not_work(pipeline: str, message: str) -> None:
 
 
 def test_a_pipeline_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gstreamer_module, "PATIENCE", 0.3)
+    monkeypatch.setattr(gstreamer_module, "FRAME_TIMEOUT_S", 0.3)
     with pytest.raises(OSError, match=r"delivered no frame in 0\.3 seconds"):
         GStreamer("appsrc ! video/x-raw,format=NV12,width=8,height=8,framerate=1/1")
 

@@ -22,7 +22,7 @@ import gles_apps.tasks as mp
 import gles_delegate as gd
 from gles_apps.tasks import audio, vision
 from gles_apps.tasks.components import containers
-from gles_apps.tasks.place import _places
+from gles_apps.tasks.runner import _runners
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
 from tests.support.fake_networks import fake_bundle
@@ -48,7 +48,7 @@ def oracle(require: Require) -> Oracle:
 def no_place_left() -> Iterator[None]:
     yield
     gc.collect()
-    assert not _places
+    assert not _runners
 
 
 def options(**named: Any) -> vision.ImageSegmenterOptions:
@@ -214,12 +214,12 @@ def test_a_single_model_is_no_bundle() -> None:
 
 def test_tasks_share_one_context_and_say_where_they_run(expected: Any) -> None:
     with vision.ImageSegmenter(options()) as first, vision.ImageSegmenter(options()) as second:
-        assert first._place is second._place
+        assert first._runner is second._runner
         np.testing.assert_array_equal(mask_of(first.segment(image(FRAME))), expected)
         np.testing.assert_array_equal(mask_of(second.segment(image(FRAME))), expected)
         assert first.report.networks["model"] is not None
         assert "nodes run on the GPU" in str(first.report)
-    assert not _places
+    assert not _runners
 
 
 def test_a_video_and_its_times(expected: Any) -> None:
@@ -437,7 +437,7 @@ def test_a_time_that_is_none(time: Any) -> None:
 
 
 def limit_textures(task: Any, size: int) -> None:
-    gpu = task._place._thread.gpu
+    gpu = task._runner._thread.gpu
     gpu.driver = replace(gpu.driver, limits=replace(gpu.limits, texture_size=size))
 
 
@@ -462,11 +462,11 @@ def test_a_picture_beyond_the_limit_of_textures(picture: mp.Image, antialias: bo
 
 def test_a_picture_beyond_the_largest_texture() -> None:
     with vision.ImageSegmenter(options()) as segmenter:
-        most = segmenter._place._thread.gpu.limits.texture_size  # type: ignore[union-attr]
+        most = segmenter._runner._thread.gpu.limits.texture_size  # type: ignore[union-attr]
         wide = np.zeros((2, most + 1, 3), np.uint8)
         assert mask_of(segmenter.segment(image(wide))).shape == (2, most + 1, 1)
         with pytest.raises(ValueError, match="expected a picture of at most"):
-            segmenter._place.run(lambda: segmenter._place.new_texture((2, most + 1, 3)))
+            segmenter._runner.run(lambda: segmenter._runner.new_texture((2, most + 1, 3)))
 
 
 def close_by_threads(segmenter: vision.ImageSegmenter) -> None:
@@ -509,13 +509,13 @@ def test_dropped_tasks_are_closed(expected: Any) -> None:
     """Beside another task, and then with their place and its thread."""
     threads = {*threading.enumerate()}
     with vision.ImageSegmenter(options()) as other:
-        held = len(other._place._leases)
+        held = len(other._runner._leases)
         for _ in range(3):
             vision.ImageSegmenter(options()).segment(image(FRAME))
-        wait_until(lambda: len(other._place._leases) == held)
+        wait_until(lambda: len(other._runner._leases) == held)
         assert (mask_of(other.segment(image(FRAME))) == expected).all()
     vision.ImageSegmenter(options()).segment(image(FRAME))
-    wait_until(lambda: not _places and {*threading.enumerate()} <= threads)
+    wait_until(lambda: not _runners and {*threading.enumerate()} <= threads)
 
 
 def test_a_dropped_task_frees_its_networks() -> None:
@@ -556,11 +556,11 @@ def test_a_texture_outlives_a_dropped_task(copied: Any) -> None:
     results = [kept if copied is not vars else SimpleNamespace(**kept)]
     del result, kept
     gc.collect()
-    (place,) = _places.values()
-    gl = place._thread.gpu.gl  # type: ignore[union-attr]
-    assert place.run(lambda: gl.glIsTexture(results[0].texture.glo))
+    (runner,) = _runners.values()
+    gl = runner._thread.gpu.gl  # type: ignore[union-attr]
+    assert runner.run(lambda: gl.glIsTexture(results[0].texture.glo))
     results.clear()
-    wait_until(lambda: not place._leases)
+    wait_until(lambda: not runner._leases)
 
 
 FORK = """

@@ -207,7 +207,7 @@ def mute(tmp_path: Path) -> Iterator[Path]:
 def test_a_camera_that_never_answers(mute: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gles_apps.live import Camera
 
-    monkeypatch.setattr("gles_apps.live.sources.PATIENCE", 0.3)
+    monkeypatch.setattr("gles_apps.live.sources.FRAME_TIMEOUT_S", 0.3)
     with pytest.raises(
         OSError, match=r"cannot open the camera mjpeg:.*: no answer in 0\.3 seconds"
     ):
@@ -220,8 +220,8 @@ def test_a_camera_that_answers_no_more(
     """Its frames are read, then an error says that there are none; it closes nevertheless."""
     from gles_apps.live import Camera
 
-    monkeypatch.setattr("gles_apps.live.sources.PATIENCE", 3.0)
-    monkeypatch.setattr("gles_apps.live.sources.FAREWELL", 0.1)
+    monkeypatch.setattr("gles_apps.live.sources.FRAME_TIMEOUT_S", 3.0)
+    monkeypatch.setattr("gles_apps.live.sources.CLOSE_TIMEOUT_S", 0.1)
     Image.new("RGB", (64, 48), "red").save(tmp_path / "a.jpg")
 
     def feed() -> None:

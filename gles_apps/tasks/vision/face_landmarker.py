@@ -214,7 +214,7 @@ class Expressions:
     """The network of blendshapes, for faces of this reader.
 
     Raises:
-        ModelError: It is none, or the faces have no irises.
+        ModelError: It is another network, or the faces have no irises (478 points).
     """
 
     def __init__(self, network: PictureNetwork, faces: Reader) -> None:
@@ -235,7 +235,7 @@ class Expressions:
 
 
 def face_reader(network: PictureNetwork) -> Reader:
-    """Raises ModelError if the network is none of a face's points."""
+    """Raises ModelError if this is not a face landmark network."""
     face = reader_of(network, FACE, "468 or 478 points of a face", *FACE_OUTPUTS)
     return replace(face, depth=_face_depth)
 

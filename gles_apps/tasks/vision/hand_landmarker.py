@@ -179,7 +179,7 @@ def hand_result(hands: Sequence[Landmarks], image: Image) -> HandLandmarkerResul
 
 
 def hand_reader(network: PictureNetwork) -> Reader:
-    """Raises ModelError if the network is none of a hand's points."""
+    """Raises ModelError if this is not a hand landmark network."""
     return reader_of(network, HAND, "21 points of a hand", (63, 1, 1, 63))
 
 

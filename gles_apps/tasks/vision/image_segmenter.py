@@ -12,7 +12,7 @@ from gles_apps.tasks.classes import softmax
 from gles_apps.tasks.components.containers import Drawn, Row
 from gles_apps.tasks.image import Image, ImageFormat, ResultImage
 from gles_apps.tasks.options import VisionTaskOptions
-from gles_apps.tasks.place import LeasedTexture
+from gles_apps.tasks.runner import LeasedTexture
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.methods import Segments
 from gles_apps.vision.classes import class_name, require_labels
@@ -165,13 +165,13 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             self._classes: list[tuple[int, int, int, int]] = []
             output = options.output_texture
             if output is not None:
-                self._place.run(lambda: self._write_to_texture(shape, output))
+                self._runner.run(lambda: self._write_to_texture(shape, output))
             self._like, self._opencv = network.transform, network.transform.depth != 4
 
     def _write_to_texture(
         self, shape: Sequence[int], output: ImageOutput | Literal["classes"]
     ) -> None:
-        if not self._place.is_on_gpu:
+        if not self._runner.is_on_gpu:
             raise ValueError("expected the GPU for output_texture, found LiteRT's CPU")
         if output == "classes":
             self._classes = class_colors(NUMBERS if self._are_numbers else max(shape[-1], 2), 0)
@@ -211,7 +211,7 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
 
     def _shares_of_texture(self) -> dict[int, float]:
         assert self._texture is not None
-        read = self._place.read(self._texture).view(np.uint32)
+        read = self._runner.read(self._texture).view(np.uint32)
         pixels, counts = np.unique(read, return_counts=True)
         by_color = dict(zip(pixels.tolist(), (counts / counts.sum()).tolist(), strict=True))
         keys = np.array(self._classes, np.uint8).view(np.uint32).ravel().tolist()

@@ -158,7 +158,7 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
 
 
 def body_reader(network: PictureNetwork) -> Reader:
-    """Raises ModelError if the network is none of a body's points."""
+    """Raises ModelError if this is not a body landmark network."""
     return reader_of(network, POSE, "33 points of a body", OUTPUTS)
 
 

@@ -1,4 +1,4 @@
-"""Where tasks run: a thread with a context of OpenGL ES, the app's context, or LiteRT's CPU."""
+"""What runs tasks: a thread with a context of OpenGL ES, the app's context, or LiteRT's CPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ T = TypeVar("T")
 log = logging.getLogger("gles_delegate")
 
 
-class Place(NotPickled):
+class TaskRunner(NotPickled):
     """Serializes the calls of all tasks on one context.
 
     Attributes:
@@ -129,7 +129,7 @@ class Place(NotPickled):
         self._leases.add(lease)
 
     def end(self, lease: object, free: Callable[[], None]) -> None:
-        """Call `free`, which frees what a lease owns, and close the place after the last one.
+        """Call `free`, which frees what a lease owns, and close the runner after the last one.
 
         Nothing changes if it raises WrongThreadError or WrongContextError.
         """
@@ -161,8 +161,8 @@ class Place(NotPickled):
             self._leases.discard(lease)
             if self._leases:
                 return
-            for key in [key for key, each in _places.items() if each is self]:
-                del _places[key]
+            for key in [key for key, each in _runners.items() if each is self]:
+                del _runners[key]
         self.close()
 
     def close(self) -> None:
@@ -172,31 +172,31 @@ class Place(NotPickled):
 
 
 class Lease(NotPickled, Closing):
-    """A task's use of a place, and what it owns there; copies of the task share it.
+    """A task's use of a runner, and what it owns there; copies of the task share it.
 
-    The place's thread closes one that is dropped.
+    The runner's thread closes one that is dropped.
 
     Attributes:
-        place: The place.
+        runner: The runner.
         is_closed: Whether its objects are freed.
     """
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    def __init__(self, runner: TaskRunner) -> None:
+        self.runner = runner
         self.is_closed = False
         self._closing = threading.RLock()
         self._key = object()
         self._owned = list[Callable[[], object]]()
-        place.enter(self._key)
-        self._dropped = finalize(self, place.abandon, self._key, self._owned)
+        runner.enter(self._key)
+        self._dropped = finalize(self, runner.abandon, self._key, self._owned)
         self._dropped.atexit = False  # the end of the process frees everything
 
     def own(self, free: Callable[[], object]) -> None:
-        """Have `free` called inside `Place.run` at the end."""
+        """Have `free` called inside `TaskRunner.run` at the end."""
         self._owned.append(free)
 
     def close(self) -> None:
-        """Free what it owns, and then the place if it was the last. A second call does nothing.
+        """Free what it owns, and then the runner if it was the last. A second call does nothing.
 
         Raises:
             WrongThreadError, WrongContextError: See `GpuDelegate`; it stays open.
@@ -211,7 +211,7 @@ class Lease(NotPickled, Closing):
             if self.is_closed:
                 return
             try:
-                self.place.end(self._key, partial(self.place.run, free))
+                self.runner.end(self._key, partial(self.runner.run, free))
             except (WrongThreadError, WrongContextError):
                 raise
             except BaseException:
@@ -226,7 +226,7 @@ class Lease(NotPickled, Closing):
 
 class LeasedTexture(NotPickled):
     """A new texture of a task, which exists as long as this, or until the task is closed; it is
-    made inside `Place.run`.
+    made inside `TaskRunner.run`.
 
     Attributes:
         glo: Its GL name.
@@ -234,13 +234,13 @@ class LeasedTexture(NotPickled):
     """
 
     def __init__(self, lease: Lease, shape: tuple[int, ...]) -> None:
-        texture = lease.place.new_texture(shape)
+        texture = lease.runner.new_texture(shape)
         lease.own(texture.release)  # nor may a network, which it owns, refer to this
         self.glo, self.size, self._lease = texture.glo, texture.size, lease
 
 
-def lease_place(options: BaseOptions) -> Lease:
-    """The use of a place for a task.
+def lease_runner(options: BaseOptions) -> Lease:
+    """The use of a runner for a task.
 
     Raises:
         ContextError: There is no usable context, and the delegate is GPU or a context is given.
@@ -249,21 +249,21 @@ def lease_place(options: BaseOptions) -> Lease:
     delegate = Delegate(options.delegate or Delegate.DEFAULT)
     context = None if delegate == Delegate.CPU else options.context
     if not isinstance(context, EglContext | None):
-        return Lease(Place(context, delegate))
+        return Lease(TaskRunner(context, delegate))
     key = (os.getpid(), delegate == Delegate.CPU, id(context))
     with _lock:
-        place = _places.get(key)
-        if place is None:
+        runner = _runners.get(key)
+        if runner is None:
             try:
-                place = Place(context, delegate)
+                runner = TaskRunner(context, delegate)
             except ContextError as error:
                 if context is not None or delegate == Delegate.GPU:
                     raise
                 log.warning("tasks run on LiteRT's CPU: %s", error)
-                place = Place(None, Delegate.CPU)
-            _places[key] = place
-        return Lease(place)
+                runner = TaskRunner(None, Delegate.CPU)
+            _runners[key] = runner
+        return Lease(runner)
 
 
 _lock = threading.Lock()
-_places: WeakValueDictionary[tuple[int, bool, int], Place] = WeakValueDictionary()
+_runners: WeakValueDictionary[tuple[int, bool, int], TaskRunner] = WeakValueDictionary()
