@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,20 +20,19 @@ from gles_delegate.extension import Array, without_nan
 Compute = Callable[[Batch], Awaitable[Batch]]
 
 
+@dataclass(frozen=True)
 class Handler:
     """A handler of requests for a model; see `gles_apps.ray.deployment`.
 
-    Args:
+    Attributes:
+        predictor: The model.
         max_bytes: The largest request body.
         max_pixels: The largest picture; its pixels are counted before it is decoded.
     """
 
-    def __init__(
-        self, predictor: Predictor | TaskPredictor, max_bytes: int, max_pixels: int
-    ) -> None:
-        self._predictor = predictor
-        self._most_bytes = max_bytes
-        self._most_pixels = max_pixels
+    predictor: Predictor | TaskPredictor
+    max_bytes: int
+    max_pixels: int
 
     async def answer(self, request: Any, compute: Compute) -> Any:
         """The response to a request, both of starlette.
@@ -61,15 +61,15 @@ class Handler:
         """A request's body; raises _Refused before a body that is too large is read completely."""
         from starlette.requests import ClientDisconnect
 
-        too_large = _Refused(413, f"expected a body of at most {self._most_bytes} bytes")
+        too_large = _Refused(413, f"expected a body of at most {self.max_bytes} bytes")
         length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._most_bytes:
+        if length.isdecimal() and int(length) > self.max_bytes:
             raise too_large
         body = bytearray()
         try:
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > self._most_bytes:
+                if len(body) > self.max_bytes:
                     raise too_large
         except ClientDisconnect as error:
             raise _Refused(400, "the client disconnected before sending the whole body") from error
@@ -77,7 +77,7 @@ class Handler:
 
     def _row(self, kind: str, body: bytes) -> Batch:
         """The inputs of a request's row; raises _Refused if it does not have a valid one."""
-        names = sorted(self._predictor.inputs)
+        names = sorted(self.predictor.inputs)
         if kind.startswith("image/"):
             if len(names) != 1:
                 raise _Refused(415, f"expected JSON with the inputs {names}, found a picture")
@@ -91,17 +91,17 @@ class Handler:
             if unknown:
                 raise _Refused(400, f"expected the inputs {names}, found {unknown} as well")
             batch = {
-                name: [_typed(name, value, self._predictor.inputs[name]["dtype"])]
+                name: [_typed(name, value, self.predictor.inputs[name]["dtype"])]
                 for name, value in values.items()
             }
         else:
             raise _Refused(415, f"expected image/... or application/json, found {kind[:80]!r}")
         try:
-            feeds = self._predictor.prepare(batch)
+            feeds = self.predictor.prepare(batch)
         except ValueError as error:
             raise _Refused(400, str(error)) from error
         for name, array in feeds.items():
-            expected, shape = list(self._predictor.row_shape(name)), list(array.shape[1:])
+            expected, shape = list(self.predictor.row_shape(name)), list(array.shape[1:])
             if shape != expected:
                 raise _Refused(
                     400, f"expected the shape {expected} of the input {name!r}, found {shape}"
@@ -112,7 +112,7 @@ class Handler:
         """Raise _Refused if a picture's header is damaged or has too many pixels."""
         try:
             with Image.open(io.BytesIO(body), formats=FORMATS) as picture:
-                fits = picture.width * picture.height <= self._most_pixels
+                fits = picture.width * picture.height <= self.max_pixels
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             fits = False
         except UnidentifiedImageError as error:  # its text has an object's address
@@ -120,12 +120,12 @@ class Handler:
         except Exception as error:  # decoders raise any error
             raise _Refused(400, f"expected a picture, found a damaged one: {error}") from error
         if not fits:
-            raise _Refused(413, f"expected a picture of at most {self._most_pixels} pixels")
+            raise _Refused(413, f"expected a picture of at most {self.max_pixels} pixels")
 
     def _outline(self) -> dict[str, Any]:
         """Names, types and shapes of a row's inputs and outputs."""
-        inputs, outputs = self._predictor.inputs, self._predictor.outputs
-        rows = {name: list(self._predictor.row_shape(name)) for name in inputs}
+        inputs, outputs = self.predictor.inputs, self.predictor.outputs
+        rows = {name: list(self.predictor.row_shape(name)) for name in inputs}
         whole = any(len(rows[name]) == len(d["shape"]) for name, d in inputs.items())
         results = {n: d["shape"].tolist()[0 if whole else 1 :] for n, d in outputs.items()}
         return {

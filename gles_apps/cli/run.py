@@ -23,8 +23,7 @@ from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.bundles import landmarker_kind
-from gles_apps.tasks.vision.opening import TaskSettings, open_task, task_of
+from gles_apps.tasks.vision.opening import TaskSettings, landmarker_kind, open_task, task_of
 from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter
 from gles_delegate.cli import common, tensor_files
 from gles_delegate.extension import (

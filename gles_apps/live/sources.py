@@ -249,13 +249,9 @@ class Camera:
             if self.rate:
                 return
             self._stopped = True
-            reason = (
-                reason_of(self._error)
-                if self._error
-                else f"no answer in {FRAME_TIMEOUT_S:g} seconds"
-            )
+        error = self._error or TimeoutError(f"no answer in {FRAME_TIMEOUT_S:g} seconds")
         raise OSError(
-            f"cannot open the camera {name}: {reason}; ls /dev/video* lists cameras"
+            f"cannot open the camera {name}: {reason_of(error)}; ls /dev/video* lists cameras"
         ) from self._error
 
     def _run(self, size: Size | None) -> None:
@@ -288,9 +284,8 @@ class Camera:
             self._changed.wait_for(lambda: self._newest is not None or self._error, FRAME_TIMEOUT_S)
             pixels, self._newest = self._newest, None
             if pixels is None:
-                no_frame = f"no frame in {FRAME_TIMEOUT_S:g} seconds"
-                reason = reason_of(self._error) if self._error else no_frame
-                raise OSError(f"the camera {self._name} delivers no frames: {reason}")
+                error = self._error or TimeoutError(f"no frame in {FRAME_TIMEOUT_S:g} seconds")
+                raise OSError(f"the camera {self._name} delivers no frames: {reason_of(error)}")
             return pixels
 
     def close(self) -> None:

@@ -115,7 +115,7 @@ class Assets:
         return _file(self.files, name)
 
 
-def task_of(files: Collection[str]) -> str | None:
+def bundle_task(files: Collection[str]) -> str | None:
     """The task on faces, hands or bodies that a bundle of these files is for, if any."""
     return next((task for file, task in KINDS.items() if file in files), None)
 
@@ -125,7 +125,7 @@ def _file(files: Mapping[str, Callable[[], Content]], name: str) -> Content:
     if inner and outer in files and name not in files:
         return _file(files_in(files[outer]()), inner)
     if name not in files:
-        task = task_of(files)
+        task = bundle_task(files)
         advice = f" It is a bundle for {task}." if task else ""
         if not files:
             advice = " It is a single model; expected a bundle (.task)."

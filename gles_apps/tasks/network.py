@@ -109,11 +109,6 @@ class PictureNetwork(Closing):
         """Shapes of the outputs."""
         return [details["shape"].tolist() for details in self.outputs]
 
-    def has_numbers(self, position: int) -> bool:
-        """Whether an output has integers that are not quantized."""
-        details = self.outputs[position]
-        return np.dtype(details["dtype"]).kind in "iu" and not details["quantization"][0]
-
     @cached_property
     def transform(self) -> ImageTransform:
         """Preprocessing of a whole picture, by the options and the metadata; see

@@ -26,6 +26,9 @@ from gles_apps.vision.yolo import YoloDetector, find_yolo, read_yolo
 from gles_delegate import ImageTransform, ModelError, TensorMetadata
 from gles_delegate.extension import Array, FlatTable
 
+FIXED = (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128)
+"""Presets of one input size."""
+
 
 def find_detector(
     input_shape: Sequence[int],
@@ -66,29 +69,9 @@ def find_detector(
         return None
     if any(each.detector for each in metadata):
         return _recorded(input_shape, output_shapes, metadata)
-    found = _find_ssd(input_shape, output_shapes, metadata)
-    found = found or find_yolo(input_shape, output_shapes, metadata)
-    if found is not None:
-        return found
-    raise ValueError(
-        "expected the outputs of a detector of faces, palms or poses, of TensorFlow's SSD, of "
-        "TFLite_Detection_PostProcess or of YOLO, found "
-        f"{[list(shape) for shape in output_shapes]} for an input {list(input_shape)}; make a "
-        "Detector or a YoloDetector for it"
-    )
-
-
-def _find_ssd(
-    input_shape: Sequence[int],
-    output_shapes: Sequence[Sequence[int]],
-    metadata: Sequence[TensorMetadata],
-) -> Detector | YoloDetector | None:
     size = (int(input_shape[1]), int(input_shape[2])) if len(input_shape) == 4 else (0, 0)
     sizes = [math.prod(shape) for shape in output_shapes]
-    fixed = (
-        FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128,
-    )  # fmt: skip
-    presets = [preset for preset in fixed if preset.anchors.size == size]
+    presets = [preset for preset in FIXED if preset.anchors.size == size]
     presets += [ssd_mobilenet(size), ssd_mobilenet_fpn(size)] if min(size) > 0 else []
     for detector in presets if len(sizes) == 2 else ():
         count = len(detector._anchors)
@@ -97,7 +80,15 @@ def _find_ssd(
         if boxes:
             is_share = metadata[1 - boxes[0]].is_share if metadata else None
             return replace(detector, logits=not is_share) if detector.background else detector
-    return None
+    found = find_yolo(input_shape, output_shapes, metadata)
+    if found is not None:
+        return found
+    raise ValueError(
+        "expected the outputs of a detector of faces, palms or poses, of TensorFlow's SSD, of "
+        "TFLite_Detection_PostProcess or of YOLO, found "
+        f"{[list(shape) for shape in output_shapes]} for an input {list(input_shape)}; make a "
+        "Detector or a YoloDetector for it"
+    )
 
 
 def _recorded(

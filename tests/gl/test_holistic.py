@@ -13,7 +13,6 @@ import gles_apps.tasks as mp
 import gles_delegate as gd
 from gles_apps.batch.results import FIELDS
 from gles_apps.tasks.options import ImageProcessingOptions, VisionTaskRunningMode
-from gles_apps.tasks.vision.bundles import make_landmarker
 from gles_apps.vision.drawing import Drawing
 from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import fake_bundle, holistic_bundle, plausible
@@ -272,7 +271,7 @@ def test_the_bundle_opens_as_any_task(bundle: bytes, picture: mp.Image, tmp_path
         assert isinstance(task, Holistic)
         assert len(task.process(picture).pose_landmarks) == 33
     with pytest.raises(ValueError, match="no limit for holistic"):
-        make_landmarker("holistic", base, VIDEO, 2)
+        mp.vision.open_task(base, mp.vision.TaskSettings(top=2), VIDEO)
 
 
 def test_bundles_that_lack_something(bundle: bytes) -> None:

@@ -147,7 +147,9 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             network = self._network()
             network.sees_alpha = self.sees_alpha
             shape = network.shapes[-1]
-            self._are_numbers = network.has_numbers(-1)
+            scores = network.outputs[-1]
+            is_real = np.dtype(scores["dtype"]).kind == "f" or scores["quantization"][0]
+            self._are_numbers = not is_real
             if not (len(shape) == 4 or (len(shape) == 3 and self._are_numbers)) or shape[0] != 1:
                 raise ModelError(
                     f"expected scores [1, height, width, classes], found an output {list(shape)}"

@@ -9,14 +9,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gles_apps.tasks.assets import assets_of, with_assets
+from gles_apps.tasks.assets import Assets, assets_of, bundle_task, with_assets
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
-from gles_apps.tasks.vision.bundles import landmarker_kind, make_landmarker
+from gles_apps.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
+from gles_apps.tasks.vision.gesture_recognizer import GestureRecognizer, GestureRecognizerOptions
+from gles_apps.tasks.vision.hand_landmarker import HandLandmarker, HandLandmarkerOptions
+from gles_apps.tasks.vision.holistic_landmarker import HolisticLandmarker, HolisticLandmarkerOptions
 from gles_apps.tasks.vision.image_classifier import ImageClassifier, ImageClassifierOptions
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenter, ImageSegmenterOptions
 from gles_apps.tasks.vision.object_detector import ObjectDetector, ObjectDetectorOptions
 from gles_apps.tasks.vision.pose_estimator import PoseEstimator, PoseEstimatorOptions
+from gles_apps.tasks.vision.pose_landmarker import PoseLandmarker, PoseLandmarkerOptions
 from gles_apps.vision.classes import TASKS
 from gles_apps.vision.detectors import find_detector, has_postprocessing
 from gles_apps.vision.yolo import find_yolo
@@ -25,6 +29,15 @@ from gles_delegate.extension import Graph, Tensor, channels_last, prepared, read
 
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
 """Tasks by the model names that TensorFlow Lite's metadata writers use."""
+
+LANDMARKERS: dict[str, tuple[Any, Any, int | None]] = {
+    "face": (FaceLandmarker, FaceLandmarkerOptions, 4),
+    "hand": (HandLandmarker, HandLandmarkerOptions, 2),
+    "pose": (PoseLandmarker, PoseLandmarkerOptions, 1),
+    "gesture": (GestureRecognizer, GestureRecognizerOptions, 2),
+    "holistic": (HolisticLandmarker, HolisticLandmarkerOptions, None),
+}
+"""The task, its options and the usual limit of objects, by kind; None: it finds one object."""
 
 SMALLEST_THRESHOLD = 1e-30
 """A threshold for all detections."""
@@ -66,6 +79,12 @@ class TaskSettings:
             raise ValueError(
                 f"expected the task 'detect' for the kind {self.kind!r}, found {self.task!r}"
             )
+
+
+def landmarker_kind(assets: Assets) -> str | None:
+    """The key of `LANDMARKERS` for a bundle, or for its files by name; None for other models."""
+    name = bundle_task(assets.files)
+    return next((kind for kind, (task, *_) in LANDMARKERS.items() if task.__name__ == name), None)
 
 
 def task_of(base: BaseOptions, settings: TaskSettings) -> str | None:
@@ -147,7 +166,17 @@ def open_task(
     assets = assets_of(base)
     task = require_task(base, settings)
     if landmarker_kind(assets) is not None:
-        return make_landmarker(task, base, mode, settings.top)
+        landmarker, options_type, limit = LANDMARKERS[task]
+        if limit is None and settings.top is not None:
+            raise ValueError(
+                f"expected no limit for {task}, which finds one object, found {settings.top}"
+            )
+        limit = settings.top or limit
+        chosen = options_type(base, mode) if limit is None else options_type(base, mode, limit)
+        if hasattr(chosen, "rigid_smoothing"):
+            chosen.rigid_smoothing = True
+        made: VisionTask[Any] = landmarker(chosen)
+        return made
     base = replace(base, requires_normalization=False)
     scored: dict[str, Any] = {
         "max_results": settings.top,
