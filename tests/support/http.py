@@ -61,7 +61,7 @@ def ask(handler: Handler, body: Any = b"", kind: str = JSON, **how: Any) -> tupl
     """The answer to one request, whose row is computed alone."""
 
     async def alone(row: Any) -> Any:
-        results = await asyncio.to_thread(handler._predictor.compute, row)
+        results = await asyncio.to_thread(handler.predictor.compute, row)
         return {name: array[0] for name, array in results.items()}
 
     return asyncio.run(Asked(handler, alone).answer(body, kind, **how))
