@@ -15,6 +15,7 @@ from typing import Any
 import click
 from PIL.Image import registered_extensions
 
+from gles_apps.batch import pool
 from gles_apps.batch.pool import mask_of
 from gles_apps.batch.predictor import FORMATS, by_name
 from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
@@ -240,8 +241,6 @@ def _computed(
 ) -> Iterator[list[Row]]:
     """Rows from processes of this machine, or from Ray's actors."""
     if address is None:
-        from gles_apps.batch import pool
-
         workers = min(workers or pool.workers_for(len(chunks)), len(chunks))
         return pool.compute(
             assets, arguments, chunks, workers,

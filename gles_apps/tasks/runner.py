@@ -46,12 +46,13 @@ class TaskRunner(NotPickled):
         context: The context for networks; None on the CPU.
         name: The device.
         is_apps: Functions run on the caller's thread, where the app's context is current.
+        leases: Keys of the leases that have not ended.
     """
 
     def __init__(self, context: Any, delegate: Delegate) -> None:
         self.context = context
         self.is_apps = not isinstance(context, EglContext | None)
-        self._leases: set[object] = set()
+        self.leases: set[object] = set()
         self._lock = threading.RLock()
         self._thread: GlThread | None = None
         self._uploaded: weakref.ref[Image] | None = None
@@ -124,10 +125,6 @@ class TaskRunner(NotPickled):
         assert self._thread is not None
         return read_texture(self._thread.gpu.gl, texture)
 
-    def enter(self, lease: object) -> None:
-        """Count a lease, by its identity."""
-        self._leases.add(lease)
-
     def end(self, lease: object, free: Callable[[], None]) -> None:
         """Call `free`, which frees what a lease owns, and close the runner after the last one.
 
@@ -146,7 +143,7 @@ class TaskRunner(NotPickled):
     def abandon(self, lease: object, owned: list[Callable[[], object]]) -> None:
         """Schedule the end of a lease; the garbage collector may call this on any thread."""
         if self._thread is None:
-            self._leases.discard(lease)
+            self.leases.discard(lease)
             return
         guard = self._thread.gpu.guard
 
@@ -158,8 +155,8 @@ class TaskRunner(NotPickled):
 
     def _leave(self, lease: object) -> None:
         with _lock:
-            self._leases.discard(lease)
-            if self._leases:
+            self.leases.discard(lease)
+            if self.leases:
                 return
             for key in [key for key, each in _runners.items() if each is self]:
                 del _runners[key]
@@ -187,7 +184,7 @@ class Lease(NotPickled, Closing):
         self._closing = threading.RLock()
         self._key = object()
         self._owned = list[Callable[[], object]]()
-        runner.enter(self._key)
+        runner.leases.add(self._key)
         self._dropped = finalize(self, runner.abandon, self._key, self._owned)
         self._dropped.atexit = False  # the end of the process frees everything
 

@@ -509,10 +509,10 @@ def test_dropped_tasks_are_closed(expected: Any) -> None:
     """Beside another task, and then with their place and its thread."""
     threads = {*threading.enumerate()}
     with vision.ImageSegmenter(options()) as other:
-        held = len(other._runner._leases)
+        held = len(other._runner.leases)
         for _ in range(3):
             vision.ImageSegmenter(options()).segment(image(FRAME))
-        wait_until(lambda: len(other._runner._leases) == held)
+        wait_until(lambda: len(other._runner.leases) == held)
         assert (mask_of(other.segment(image(FRAME))) == expected).all()
     vision.ImageSegmenter(options()).segment(image(FRAME))
     wait_until(lambda: not _runners and {*threading.enumerate()} <= threads)
@@ -560,7 +560,7 @@ def test_a_texture_outlives_a_dropped_task(copied: Any) -> None:
     gl = runner._thread.gpu.gl  # type: ignore[union-attr]
     assert runner.run(lambda: gl.glIsTexture(results[0].texture.glo))
     results.clear()
-    wait_until(lambda: not runner._leases)
+    wait_until(lambda: not runner.leases)
 
 
 FORK = """
