@@ -122,7 +122,14 @@ def show(
             stack.callback(opened.close)
         window = None
         if not options.headless:
-            window = _open_window(options.title)
+            try:
+                from gles_apps.live.glfw_window import GlfwWindow
+            except ImportError as error:
+                raise ContextError(
+                    f"a window needs glfw ({error}): pip install glfw, or write a file with "
+                    "--headless --output FILE"
+                ) from error
+            window = GlfwWindow(options.title)
             stack.callback(window.close)
         else:  # one that a source's context can share with
             stack.enter_context(EglContext(robust=opened is not None))
@@ -144,17 +151,6 @@ def show(
             loop.recording = stack.enter_context(Recording(options.output, size, rate))
         loop.run()
         return networks.app
-
-
-def _open_window(title: str) -> GlfwWindow:
-    try:
-        from gles_apps.live.glfw_window import GlfwWindow
-    except ImportError as error:
-        raise ContextError(
-            f"a window needs glfw ({error}): pip install glfw, or write a file with "
-            "--headless --output FILE"
-        ) from error
-    return GlfwWindow(title)
 
 
 class _Networks:

@@ -429,7 +429,7 @@ def decode_boxes(
 
 
 def select_detections(
-    boxes: Array, scores: Array, key_points: Array | None = None, *, threshold: float = 0.5
+    boxes: Array, scores: Array, key_points: Array, *, threshold: float = 0.5
 ) -> list[Detection]:
     """A `Detection` for each box whose best class has at least the score `threshold`.
 
@@ -438,26 +438,20 @@ def select_detections(
     Args:
         boxes: [boxes, 4]: left, top, right and bottom.
         scores: [boxes, classes], 0 to 1.
-        key_points: [boxes, points, 2] or None.
+        key_points: [boxes, points, 2].
         threshold: Minimum score.
     """
-    boxes, scores = np.asarray(boxes), np.asarray(scores)
-    points = np.empty((len(boxes), 0, 2)) if key_points is None else np.asarray(key_points)
-    if scores.ndim != 2 or boxes.shape != (len(scores), 4) or len(points) != len(boxes):
-        raise ValueError(
-            "expected boxes [boxes, 4], scores [boxes, classes] and points [boxes, points, 2], "
-            f"found {boxes.shape}, {scores.shape} and {points.shape}"
-        )
     if not scores.size:
         return []
-    good = np.isfinite(scores).all(1) & np.isfinite(boxes).all(1) & np.isfinite(points).all((1, 2))
+    good = np.isfinite(scores).all(1) & np.isfinite(boxes).all(1)
+    good &= np.isfinite(key_points).all((1, 2))
     good &= (boxes[:, 2:] >= boxes[:, :2]).all(1) & (scores.max(1) >= threshold)
     detections = []
     for i in np.flatnonzero(good):
         left, top, right, bottom = boxes[i].tolist()
         best = int(scores[i].argmax())
         box, score = (left, top, right, bottom), float(scores[i, best])
-        detections.append(Detection(box, score, best, as_points(points[i])))
+        detections.append(Detection(box, score, best, as_points(key_points[i])))
     return detections
 
 

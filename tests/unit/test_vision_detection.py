@@ -164,7 +164,7 @@ def test_what_is_no_detection_is_left_out() -> None:
     scores[3, 0], scores[4, 1], points[5] = NAN, 0.49, NAN
     (detection,) = select_detections(boxes, scores, points)
     assert detection == vision.Detection((0.1, 0.1, 0.3, 0.3), 0.9, 1, ((0.0, 0.0),))
-    assert select_detections(np.empty((0, 4)), np.empty((0, 2))) == []
+    assert select_detections(np.empty((0, 4)), np.empty((0, 2)), np.empty((0, 0, 2))) == []
 
 
 def test_overlaps() -> None:

@@ -198,18 +198,16 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             planes = np.moveaxis(resized(active, image.size), 2, 0)
             confidence = [ResultImage(ImageFormat.VEC32F1, plane) for plane in planes]
         if self.options.output_category_mask:
-            category = ResultImage(ImageFormat.GRAY8, self._categories(scores[0], image.size))
+            if self._are_numbers:
+                numbers = scores.reshape(scores.shape[1:3]).clip(0, UNLABELED).astype(np.uint8)
+                pairs = zip(numbers.shape, image.size, strict=True)
+                rows, columns = (((np.arange(n) + 0.5) * old // n).astype(int) for old, n in pairs)
+                best = numbers[np.ix_(rows, columns)]
+            else:
+                best = categories(resized(scores[0], image.size, corners=True), self._activation)
+            category = ResultImage(ImageFormat.GRAY8, best)
         shares = self._shares_of_texture() if self._classes else None
         return ImageSegmenterResult(confidence, category, self._texture, shares, self.labels)
-
-    def _categories(self, scores: Array, size: Size) -> Array:
-        """The category mask, uint8 [height, width]."""
-        if not self._are_numbers:
-            return categories(resized(scores, size, corners=True), self._activation)
-        numbers = scores.reshape(scores.shape[:2]).clip(0, UNLABELED).astype(np.uint8)
-        pairs = zip(numbers.shape, size, strict=True)
-        rows, columns = ((np.arange(new) + 0.5) * old // new for old, new in pairs)
-        return np.asarray(numbers[np.ix_(rows.astype(int), columns.astype(int))])
 
     def _shares_of_texture(self) -> dict[int, float]:
         assert self._texture is not None
