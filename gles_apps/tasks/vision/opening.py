@@ -171,7 +171,7 @@ def open_task(
             raise ValueError(
                 f"expected no limit for {task}, which finds one object, found {settings.top}"
             )
-        limit = settings.top or limit
+        limit = limit if settings.top is None else settings.top
         chosen = options_type(base, mode) if limit is None else options_type(base, mode, limit)
         if hasattr(chosen, "rigid_smoothing"):
             chosen.rigid_smoothing = True
