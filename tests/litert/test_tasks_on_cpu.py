@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gles_apps.tasks as mp
-from gles_apps.tasks import place, vision
+from gles_apps.tasks import runner, vision
 from gles_delegate.errors import ContextError
 from tests.support.example import EXAMPLES
 from tests.support.mediapipe import image
@@ -25,7 +25,7 @@ def test_without_a_gpu_the_default_is_the_cpu(
     def refuse(*_: Any) -> None:
         raise ContextError("no EGL here")
 
-    monkeypatch.setattr(place, "GpuContext", refuse)
+    monkeypatch.setattr(runner, "GpuContext", refuse)
     caplog.set_level(logging.WARNING)
     with vision.ImageSegmenter.create_from_model_path(BALL) as segmenter:
         (mask,) = segmenter.segment(image(FRAME)).confidence_masks or ()
