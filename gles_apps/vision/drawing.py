@@ -32,7 +32,7 @@ OVERLAID = 0.45
 """The opacity of colored areas."""
 FAR = 1e6
 """Limit of coordinates, in pixels; larger ones are clamped."""
-Area: TypeAlias = tuple[slice, slice]
+Indices: TypeAlias = tuple[slice | Array, slice | Array]
 """Rows and columns of pixels."""
 
 
@@ -265,10 +265,10 @@ class Drawing:
                 pixels = np.array(below)
                 continue
             color = np.array(item.color[:3], np.float32)
-            for covered, share in _coverage(item, self.size):
-                below = pixels[covered].astype(np.float32)
+            for indices, share in _coverage(item, self.size):
+                below = pixels[indices].astype(np.float32)
                 mixed = below + (color - below) * share[..., np.newaxis]
-                pixels[covered] = (mixed + 0.5).astype(np.uint8)
+                pixels[indices] = (mixed + 0.5).astype(np.uint8)
         made: Image = pictures.fromarray(pixels)
         return made
 
@@ -295,40 +295,66 @@ def area(detection: Detection, size: Size) -> Array:
     return covered
 
 
-def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Area, Array]]:
-    """Areas of pixels, and the opacity of an item's color there, of 0 to 1.
+def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:
+    """Rows and columns of pixels, and the opacity of an item's color there, float32 of 0 to 1.
 
     ``glsl/live/shape.frag`` has the same formulas.
     """
-    alpha = (*item.color, 255)[3] / 255
+    alpha = np.float32((*item.color, 255)[3] / 255)
     if isinstance(item, Text):
         for glyph, left, top in place_glyphs(item):
             height, width = glyph.mask.shape
-            rows, columns = _clip((left, top, left + width, top + height), size)
-            mask = glyph.mask[rows.start - top : rows.stop - top]
-            mask = mask[:, columns.start - left : columns.stop - left]
-            yield (rows, columns), mask * (alpha / 255)
+            x, y, to_x, to_y = _clip((left, top, left + width, top + height), size)
+            mask = glyph.mask[y - top : to_y - top, x - left : to_x - left]
+            yield (slice(y, to_y), slice(x, to_x)), mask * (alpha / 255)
     elif isinstance(item, Rectangle):
-        area = _clip(np.ceil(np.array(item.box) - 0.5), size)
-        yield area, np.full([part.stop - part.start for part in area], alpha)
+        x, y, to_x, to_y = _clip(np.ceil(np.array(item.box) - 0.5), size)
+        yield (slice(y, to_y), slice(x, to_x)), np.full((to_y - y, to_x - x), alpha)
     else:
-        reach = item.width / 2 + 2
-        for x1, y1, x2, y2 in item.ends.tolist():
-            left, top, right, bottom = min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)
-            near = (left - reach, top - reach, right + reach, bottom + reach)
-            rows, columns = _clip(near, size)
-            y, x = np.ogrid[rows, columns]
-            x, y, dx, dy = x + 0.5 - x1, y + 0.5 - y1, x2 - x1, y2 - y1
-            share = ((x * dx + y * dy) / max(dx * dx + dy * dy, 1e-6)).clip(0, 1)
-            distance = np.hypot(x - share * dx, y - share * dy)
-            yield (rows, columns), (item.width / 2 + 0.5 - distance).clip(0, 1) * alpha
+        yield _stroke_coverage(item, size, alpha)
 
 
-def _clip(box: Sequence[float] | Array, size: Size) -> Area:
-    """The pixels of a picture in a box of whole pixels; there may be none."""
+def _stroke_coverage(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Array]:
+    """Opacity of strokes; each covers a share of what earlier ones left uncovered."""
+    starts, along, reach = item.ends[:, :2], item.ends[:, 2:] - item.ends[:, :2], item.width / 2 + 1
+    # Step by step along the axis in which a stroke is longer, a few pixels across it.
+    axis = np.abs(along).argmax(1)[:, np.newaxis]
+    start, run, across, rise = (
+        np.take_along_axis(pairs, indices, 1)[:, 0]
+        for indices in (axis, 1 - axis)
+        for pairs in (starts, along)
+    )
+    limit = np.array(size)[1 - axis[:, 0]]
+    first = np.floor(np.minimum(start, start + run) - reach).clip(0, limit).astype(int)
+    last = np.ceil(np.maximum(start, start + run) + reach).clip(0, limit).astype(int)
+    count = last - first
+    which = np.repeat(np.arange(len(count)), count)
+    step = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+    share = ((step + 0.5 - start[which]) / np.where(run == 0, 1, run)[which]).clip(0, 1)
+    widest = math.sqrt(2) * reach  # half the extent of a stroke at 45 degrees
+    nearby = np.floor(across[which] + share * rise[which] - widest)[:, np.newaxis]
+    others = (nearby + np.arange(math.ceil(2 * widest) + 1)).clip(-1, max(size)).astype(int)
+    steps = np.broadcast_to(step[:, np.newaxis], others.shape)
+    x, y = np.where(axis[which] == 0, (steps, others), (others, steps))
+    inside = (x >= 0) & (x < size[1]) & (y >= 0) & (y < size[0])
+    which = np.broadcast_to(which[:, np.newaxis], inside.shape)[inside]
+    x, y = x[inside], y[inside]
+
+    (from_x, from_y), (dx, dy) = (np.array((x, y)) + 0.5 - starts[which].T), along[which].T
+    share = ((from_x * dx + from_y * dy) / np.maximum(dx * dx + dy * dy, 1e-6)).clip(0, 1)
+    distance = np.hypot(from_x - share * dx, from_y - share * dy)
+    covered = (item.width / 2 + 0.5 - distance).clip(0, 1) * alpha
+    y, x, covered = y[covered > 0], x[covered > 0], covered[covered > 0]
+    uncovered = np.ones(size, np.float32)
+    np.multiply.at(uncovered, (y, x), (1 - covered).astype(np.float32))
+    return (y, x), 1 - uncovered[y, x]
+
+
+def _clip(box: Sequence[float] | Array, size: Size) -> tuple[int, int, int, int]:
+    """The intersection of a box of whole pixels with the picture; it may be empty."""
     left, top, right, bottom = box
-    x, y = int(min(max(left, 0), size[1])), int(min(max(top, 0), size[0]))
-    return slice(y, int(min(max(bottom, y), size[0]))), slice(x, int(min(max(right, x), size[1])))
+    x, y = int(np.clip(left, 0, size[1])), int(np.clip(top, 0, size[0]))
+    return x, y, int(np.clip(right, x, size[1])), int(np.clip(bottom, y, size[0]))
 
 
 @dataclass(frozen=True)
