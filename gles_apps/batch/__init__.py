@@ -1,6 +1,6 @@
 """Models on many rows: batches, process pools, and files of results."""
 
-from gles_delegate.extension import needs
+from gles_delegate.support.optional import needs
 
 with needs("gles_apps.batch", "cli", "PIL"):
     from gles_apps.batch.predictor import Predictor

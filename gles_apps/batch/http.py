@@ -15,7 +15,8 @@ from PIL import Image, UnidentifiedImageError
 from gles_apps.batch.predictor import FORMATS, Batch, Predictor
 from gles_apps.batch.tasks import TaskPredictor
 from gles_delegate import DelegateError
-from gles_delegate.extension import Array, without_nan
+from gles_delegate.model.graph import Array
+from gles_delegate.report import without_nan
 
 Compute = Callable[[Batch], Awaitable[Batch]]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import IO
 
-from gles_delegate.extension import reason_of
+from gles_delegate.errors import reason_of
 
 log = logging.getLogger("gles_delegate")
 _held: list[IO[bytes]] = []

@@ -23,7 +23,9 @@ from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.vision.drawing import palette
 from gles_delegate import DelegateError, list_devices
-from gles_delegate.extension import Array, read_regular, reason_of
+from gles_delegate.errors import reason_of
+from gles_delegate.model.files import read_regular
+from gles_delegate.model.graph import Array
 
 _Source: TypeAlias = "tuple[Path | None, str]"
 """A model's file, and the digest of what it holds."""

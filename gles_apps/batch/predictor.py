@@ -21,20 +21,14 @@ from gles_delegate import (
     Interpreter,
     TensorMetadata,
 )
-from gles_delegate.extension import (
-    PICTURES,
-    Array,
-    Delegation,
-    Graph,
-    as_tensor,
-    keeps_resources,
-    keeps_states,
-    load_picture,
-    on_error,
-    picture_mode,
-    picture_transform,
-    unique_names,
-)
+from gles_delegate.hosts.interpreter import unique_names
+from gles_delegate.image.pictures import PICTURES, as_tensor, picture_mode
+from gles_delegate.image.pictures import load as load_picture
+from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.planning.rows import keeps_resources, keeps_states
+from gles_delegate.runtime.delegation import Delegation
+from gles_delegate.support.closing import on_error
 
 log = logging.getLogger("gles_delegate")
 

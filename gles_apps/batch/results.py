@@ -24,7 +24,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gles_delegate import DelegateError
-from gles_delegate.extension import on_error, reason_of, without_nan
+from gles_delegate.errors import reason_of
+from gles_delegate.report import without_nan
+from gles_delegate.support.closing import on_error
 
 Row: TypeAlias = "dict[str, Any]"
 """A picture: its "path", the digest of its content in "picture", the reason it cannot be read

@@ -15,7 +15,9 @@ from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenterResult
 from gles_apps.tasks.vision.opening import TaskSettings, open_task
 from gles_delegate import EglContext, GpuDelegateOptions
-from gles_delegate.extension import Array, converted_picture, on_error
+from gles_delegate.image.pictures import converted as converted_picture
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import on_error
 
 
 class TaskPredictor:

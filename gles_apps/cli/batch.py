@@ -26,15 +26,12 @@ from gles_apps.tasks.vision.opening import TaskSettings, task_of
 from gles_delegate import DelegateError
 from gles_delegate.cli import common
 from gles_delegate.cli.tensor_files import read_labels
-from gles_delegate.extension import (
-    Graph,
-    describe_tensor,
-    lacks_extra,
-    picture_transform,
-    prepared,
-    read_metadata,
-    read_regular,
-)
+from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.files import read_regular
+from gles_delegate.model.graph import Graph
+from gles_delegate.planning.outputs import prepared, read_metadata
+from gles_delegate.runtime.standalone import describe as describe_tensor
+from gles_delegate.support.optional import lacks_extra
 
 NOTICE_AFTER_S = 5.0
 """Seconds without a first row after which it says what it waits for."""

@@ -25,16 +25,12 @@ from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, landmarker_kind, open_task, task_of
 from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter
+from gles_delegate.bench.comparison import prepare as prepare_interpreter
 from gles_delegate.cli import common, tensor_files
-from gles_delegate.extension import (
-    Array,
-    Graph,
-    ModelFile,
-    channels_last,
-    picture_mode,
-    prepare_interpreter,
-    read_metadata,
-)
+from gles_delegate.image.pictures import channels_last, picture_mode
+from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.reader import ModelFile
+from gles_delegate.planning.outputs import read_metadata
 
 logger = logging.getLogger("gles_delegate")
 

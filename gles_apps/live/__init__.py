@@ -3,7 +3,7 @@
 Needs the packages of the extra ``apps``: av, glfw, Pillow, rich.
 """
 
-from gles_delegate.extension import needs
+from gles_delegate.support.optional import needs
 
 with needs("gles_apps.live", "apps", "av", "PIL", "rich"):
     from gles_apps.live.app import App, Canvas, Frame, Network

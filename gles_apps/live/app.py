@@ -22,16 +22,13 @@ from gles_apps.tasks.runner import TaskRunner
 from gles_apps.tasks.task import VisionTask
 from gles_apps.vision.drawing import Drawing
 from gles_delegate import GpuDelegateOptions, ImageOutput, ImageTransform, Metadata
-from gles_delegate.extension import (
-    Array,
-    ModelFile,
-    PixelTexture,
-    Size,
-    Texture,
-    current_functions,
-    in_any_case,
-    read_file,
-)
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.drawing import Texture
+from gles_delegate.gl.texture import PixelTexture
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.model.reader import ModelFile, read_file
+from gles_delegate.support.closing import in_any_case
 
 if TYPE_CHECKING:
     import moderngl

@@ -12,7 +12,11 @@ import numpy as np
 from gles_apps import tasks
 from gles_apps.tasks.image import VideoColors
 from gles_delegate import Fence, ImageTransform
-from gles_delegate.extension import Array, Closing, Size, current_functions, read_texture
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.drawing import read_texture
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import Closing
 
 
 class Submitted(Protocol):

@@ -8,7 +8,7 @@ from typing import Any
 import glfw
 
 from gles_delegate import ContextError
-from gles_delegate.extension import Size
+from gles_delegate.image.transform import Size
 
 LARGEST = (720, 1280)
 """Maximum height and width of a window when it opens."""

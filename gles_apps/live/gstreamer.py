@@ -16,16 +16,11 @@ from gles_apps.live import libgst as gst_names
 from gles_apps.live.frames import GpuFrame, Plane, Submitted
 from gles_apps.live.libgst import MapInfo, VideoInfo, libgst
 from gles_delegate import ContextError, EglContext, Fence
-from gles_delegate.extension import (
-    Closing,
-    Size,
-    Yuv,
-    current_context,
-    current_functions,
-    in_any_case,
-    libegl,
-    on_error,
-)
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.egl import current_context
+from gles_delegate.gl.libegl import libegl
+from gles_delegate.image.transform import Size, Yuv
+from gles_delegate.support.closing import Closing, in_any_case, on_error
 
 T = TypeVar("T")
 

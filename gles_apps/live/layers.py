@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gles_apps.vision.drawing import OVERLAID
-from gles_delegate.extension import Array
+from gles_delegate.model.graph import Array
 
 
 @dataclass(frozen=True)

@@ -14,30 +14,26 @@ from gles_apps.live.frames import GpuFrame
 from gles_apps.live.layers import Layer
 from gles_apps.vision.drawing import Drawing, Glyph, Overlay, Rectangle, Strokes, Text, place_glyphs
 from gles_delegate import WrongContextError
-from gles_delegate.extension import (
-    LUMA,
-    SITING,
-    Array,
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.context import textures_restored
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.drawing import (
     DrawProgram,
     Framebuffer,
-    Functions,
     Instances,
-    Mark,
-    Pixels,
-    PixelTexture,
-    Sampler,
-    Size,
     Texture,
     Triangle,
     Uniform,
-    current_functions,
     drawing_restored,
-    gl_names,
-    read_body,
-    release_all,
-    textures_restored,
-    yuv_to_rgb,
 )
+from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.mark import Mark
+from gles_delegate.gl.texture import Pixels, PixelTexture, Sampler
+from gles_delegate.image.colors import LUMA, SITING, yuv_to_rgb
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.shaders.files import read_body
+from gles_delegate.support.closing import release_all
 
 ATLAS = 1024
 """Width and height of the glyph texture."""

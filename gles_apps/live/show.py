@@ -22,19 +22,14 @@ from gles_apps.live.painter import Painter, new_texture, write_texture
 from gles_apps.live.sources import GpuSource, Recording, Source
 from gles_apps.vision.drawing import PANEL, Drawing, text_extent
 from gles_delegate import ContextError, EglContext, Fence
-from gles_delegate.extension import (
-    Array,
-    Framebuffer,
-    PixelTexture,
-    Size,
-    Texture,
-    current_functions,
-    drawing_restored,
-    gl_names,
-    in_any_case,
-    release_all,
-    release_thread,
-)
+from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.drawing import Framebuffer, Texture, drawing_restored
+from gles_delegate.gl.libegl import release_thread
+from gles_delegate.gl.texture import PixelTexture
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import in_any_case, release_all
 
 if TYPE_CHECKING:
     from gles_apps.live.glfw_window import GlfwWindow

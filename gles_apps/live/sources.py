@@ -19,16 +19,13 @@ from PIL import Image
 
 from gles_apps.live.frames import GpuFrame
 from gles_apps.live.gstreamer import GStreamer
-from gles_delegate.extension import (
-    Array,
-    Closing,
-    Size,
-    converted_picture,
-    load_picture,
-    on_error,
-    reason_of,
-    require_regular,
-)
+from gles_delegate.errors import reason_of
+from gles_delegate.image.pictures import converted as converted_picture
+from gles_delegate.image.pictures import load as load_picture
+from gles_delegate.image.transform import Size
+from gles_delegate.model.files import require_regular
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import Closing, on_error
 
 FRAME_TIMEOUT_S = 10.0
 """Seconds that a camera may take to open, and for a frame."""

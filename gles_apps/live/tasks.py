@@ -17,7 +17,7 @@ from gles_apps.tasks.options import VisionTaskRunningMode
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenterResult
 from gles_apps.tasks.vision.opening import TaskSettings, open_task, require_task
 from gles_delegate import ImageOutput
-from gles_delegate.extension import Array
+from gles_delegate.model.graph import Array
 
 Model: TypeAlias = "str | Path | Mapping[str, Path] | Assets"
 """A .tflite file, a bundle of a landmarker, or the bundle's files by name; `Assets` are read."""

@@ -13,15 +13,10 @@ from typing import Any
 
 from gles_apps.tasks.options import BaseOptions
 from gles_delegate import ModelError
-from gles_delegate.extension import (
-    LITERT_TEXT,
-    Content,
-    ModelFile,
-    files_in,
-    find_file,
-    model_of,
-    naming_file,
-)
+from gles_delegate.model.bundle import files_in, model_of
+from gles_delegate.model.files import LITERT_TEXT
+from gles_delegate.model.flatbuffer import Content
+from gles_delegate.model.reader import ModelFile, find_file, naming_file
 
 KINDS = {
     "hand_gesture_recognizer.task": "GestureRecognizer",

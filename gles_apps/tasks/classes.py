@@ -12,7 +12,8 @@ from gles_apps.tasks.components.containers import Category, Classifications
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.vision.classes import require_labels, top_indices
 from gles_delegate import ModelError, TensorMetadata
-from gles_delegate.extension import Array, ScoreCalibration
+from gles_delegate.model.graph import Array
+from gles_delegate.model.metadata import ScoreCalibration
 
 MIN_SCORE = 1e-16
 """Scores below this have the logarithm of this (score_calibration_calculator.cc)."""

@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 
 from gles_delegate import Fence
-from gles_delegate.extension import (
-    Array,
-    Packed,
-    Siting,
-    Size,
-    Yuv,
-    converted_picture,
-    load_picture,
-    pillow,
-    sentence_of,
-)
+from gles_delegate.errors import sentence_of
+from gles_delegate.image.pictures import converted as converted_picture
+from gles_delegate.image.pictures import load as load_picture
+from gles_delegate.image.transform import Packed, Siting, Size, Yuv
+from gles_delegate.model.graph import Array
+from gles_delegate.support.optional import pillow
 
 if TYPE_CHECKING:
     from PIL import Image as Pictures

@@ -23,18 +23,13 @@ from gles_delegate import (
     Metadata,
     ModelError,
 )
-from gles_delegate.extension import (
-    Array,
-    Closing,
-    ModelFile,
-    Size,
-    dequantize,
-    litert_cpu,
-    litert_errors,
-    on_error,
-    picture_transform,
-    read_metadata,
-)
+from gles_delegate.image.transform import Size, picture_transform
+from gles_delegate.litert.kernels import litert_cpu, litert_errors
+from gles_delegate.model.graph import Array
+from gles_delegate.model.reader import ModelFile
+from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.runtime.standalone import dequantize
+from gles_delegate.support.closing import Closing, on_error
 
 COLORED = (ImageFormat.SRGB, ImageFormat.SRGBA)
 

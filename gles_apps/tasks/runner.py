@@ -21,19 +21,14 @@ from gles_delegate import (
     WrongContextError,
     WrongThreadError,
 )
-from gles_delegate.extension import (
-    Array,
-    Closing,
-    GlThread,
-    GpuContext,
-    NotPickled,
-    PixelTexture,
-    in_any_case,
-    read_texture,
-    release_all,
-    texture_level,
-    wait_on_gpu,
-)
+from gles_delegate.gl.context import GpuContext
+from gles_delegate.gl.drawing import read_texture
+from gles_delegate.gl.sync import wait_on_gpu
+from gles_delegate.gl.texture import PixelTexture
+from gles_delegate.gl.thread import GlThread, NotPickled
+from gles_delegate.gl.watches import texture_level
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import Closing, in_any_case, release_all
 
 T = TypeVar("T")
 log = logging.getLogger("gles_delegate")

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from gles_delegate.extension import on_error, start_thread
+from gles_delegate.gl.thread import start as start_thread
+from gles_delegate.support.closing import on_error
 
 Answer: TypeAlias = "Callable[[], Callable[[], object]]"
 """Answers an item; returns the call of the app's callback."""

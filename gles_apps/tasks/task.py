@@ -23,7 +23,8 @@ from gles_apps.tasks.runner import lease_runner
 from gles_apps.tasks.stream import NOT_RUNNING, Stream
 from gles_apps.vision.regions import Region
 from gles_delegate import DelegateError, DelegationReport, ImageTransform
-from gles_delegate.extension import Closing, Fit, Size, on_error
+from gles_delegate.image.transform import Fit, Size
+from gles_delegate.support.closing import Closing, on_error
 
 R = TypeVar("R")
 Self = TypeVar("Self", bound="Task[Any]")

@@ -23,7 +23,7 @@ from gles_apps.vision.regions import region_of_detection
 from gles_apps.vision.skeletons import COCO_EDGES, FACE_EDGES, HAND_EDGES, POSE_EDGES
 from gles_apps.vision.tracking import Smoothing, Tracker
 from gles_apps.vision.yolo import YOLO_KINDS, YoloDetector
-from gles_delegate.extension import dequantize
+from gles_delegate.runtime.standalone import dequantize
 
 __all__ = [
     "COCO_EDGES",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gles_delegate.extension import Array
+from gles_delegate.model.graph import Array
 
 TASKS = ("classify", "detect", "pose", "repaint", "segment")
 """Tasks of single networks that see pictures; "repaint": the network makes another picture."""

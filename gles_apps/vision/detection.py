@@ -16,7 +16,8 @@ from typing import TypeAlias
 import numpy as np
 
 from gles_delegate import ImageTransform
-from gles_delegate.extension import Array, Fit, Size
+from gles_delegate.image.transform import Fit, Size
+from gles_delegate.model.graph import Array
 
 Box: TypeAlias = tuple[float, float, float, float]
 """Left, top, right and bottom."""

@@ -24,7 +24,8 @@ from gles_apps.vision.detection import (
 )
 from gles_apps.vision.yolo import YoloDetector, find_yolo, read_yolo
 from gles_delegate import ImageTransform, ModelError, TensorMetadata
-from gles_delegate.extension import Array, FlatTable
+from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.graph import Array
 
 FIXED = (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE, PALM_DETECTOR, POSE_DETECTOR, POSE_DETECTOR_128)
 """Presets of one input size."""

@@ -14,7 +14,9 @@ import numpy as np
 from gles_apps.vision.detection import Box, Detection, Point
 from gles_apps.vision.skeletons import COCO_EDGES, COCO_KEY_POINTS
 from gles_delegate import ImageTransform
-from gles_delegate.extension import Array, Size, pillow
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.optional import pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image

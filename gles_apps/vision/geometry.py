@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gles_delegate.extension import Array, Message, ProtobufError, Size
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.model.protobuf import Message, ProtobufError
 
 FIELD_OF_VIEW = 63.0
 """The camera's vertical field of view, in degrees."""

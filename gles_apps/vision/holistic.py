@@ -15,7 +15,7 @@ from gles_apps.vision.landmarks import LandmarkNetwork, Landmarks, RegionRule
 from gles_apps.vision.regions import Region
 from gles_apps.vision.smoothing import OneEuro
 from gles_apps.vision.tracking import Smoothing
-from gles_delegate.extension import Array
+from gles_delegate.model.graph import Array
 
 BODY_SMOOTHING = Smoothing(
     OneEuro(min_cutoff=0.05, beta=80.0 * 1.25),

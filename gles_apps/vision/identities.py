@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gles_apps.vision.detection import Box, Detection, box_overlaps
-from gles_delegate.extension import Array
+from gles_delegate.model.graph import Array
 
 LATEST = 0.5
 """The weight of the latest speed in a speed."""

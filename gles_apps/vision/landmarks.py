@@ -20,7 +20,8 @@ from gles_apps.vision.regions import (
     rotation_between,
 )
 from gles_delegate import ImageTransform
-from gles_delegate.extension import Array, Size
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
 
 
 @dataclass(frozen=True)

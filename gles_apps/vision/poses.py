@@ -9,7 +9,8 @@ import numpy as np
 
 from gles_apps.vision.detection import Point, as_points, shares_in_picture, sigmoid
 from gles_delegate import ImageTransform
-from gles_delegate.extension import Array, Size
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
 
 TREE = (
     (0, 1), (1, 3), (0, 2), (2, 4), (0, 5), (5, 7), (7, 9), (5, 11), (11, 13), (13, 15),

@@ -12,7 +12,8 @@ import numpy as np
 
 from gles_apps.vision.detection import Detection, Point
 from gles_delegate import ImageTransform
-from gles_delegate.extension import Array, Size
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from gles_apps.vision.detection import Box, Detection, box_overlaps
 from gles_apps.vision.landmarks import Landmarks, TrackedNetwork
 from gles_apps.vision.regions import Region
 from gles_apps.vision.smoothing import OneEuro
-from gles_delegate.extension import Array, Size
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
 
 VISIBILITY_SHARE = 0.1
 """The weight of the latest visibility in its low-pass filter; see MediaPipe's

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from gles_apps.vision.skeletons import Edges
-from gles_delegate.extension import Array
+from gles_delegate.model.graph import Array
 
 _PACKED = (
     "c-rNab#xTh9>-_n?zVAv7vf6XL)<s6BpY`pZp1yrHtz23o-71+F9ZnEPzt2G=kz>Er0nZE?di$;{WWv%%v|~0?`LB0pJ~"

@@ -16,7 +16,8 @@ import numpy as np
 
 from gles_apps.vision.detection import ROUNDING, Box, Detection, as_points, box_groups, sigmoid
 from gles_delegate import ImageTransform, TensorMetadata
-from gles_delegate.extension import Array, Size
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
 
 YOLO_KINDS: Mapping[str, str] = {
     "yolov5": "detect",

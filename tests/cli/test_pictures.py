@@ -14,7 +14,7 @@ import gles_apps.tasks as mp
 from gles_apps.batch.predictor import picture_of
 from gles_apps.live import Picture
 from gles_delegate.cli import tensor_files
-from gles_delegate.extension import converted_picture
+from gles_delegate.image.pictures import converted as converted_picture
 from tests.unit.test_image import PICTURE, pixels
 from tests.unit.test_metadata import OF_EACH, graph
 

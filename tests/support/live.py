@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from gles_apps.live import App, Frame
 from gles_apps.live.painter import new_texture
 from gles_delegate import EglContext, extension
-from gles_delegate.extension import Texture, current_functions
+from gles_delegate.gl.current import current_functions
+from gles_delegate.gl.drawing import Texture
 from tests.support.tflite_builder import ModelBuilder
 
 COLORS = {"red": (1, -1, -1), "green": (-1, 1, -1), "blue": (-1, -1, 1)}

@@ -19,7 +19,8 @@ from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.stream import Answer
 from gles_apps.tasks.task import Task
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, on_error
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import on_error
 
 AudioClassifierResult = ClassificationResult
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from gles_apps.tasks.components.containers import AudioData, AudioDataFormat
-from gles_delegate.extension import Array, Closing
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import Closing
 
 
 class AudioRecord(Closing):

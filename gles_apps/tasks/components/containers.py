@@ -13,7 +13,9 @@ from gles_apps.vision import detection as vision
 from gles_apps.vision.classes import class_name
 from gles_apps.vision.drawing import Drawing, area, color_of
 from gles_apps.vision.regions import region_of_detection
-from gles_delegate.extension import Array, Size, installed
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.optional import installed
 
 if TYPE_CHECKING:
     from PIL import Image as Pictures

@@ -12,7 +12,7 @@ import numpy as np
 from gles_apps.tasks.components.containers import Detection, NormalizedLandmark
 from gles_apps.tasks.image import as_pillow
 from gles_apps.vision.drawing import Color, Drawing
-from gles_delegate.extension import Array
+from gles_delegate.model.graph import Array
 
 VISIBLE = 0.5
 """Minimum visibility and presence of a point that is drawn."""

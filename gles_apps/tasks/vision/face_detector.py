@@ -12,7 +12,7 @@ from gles_apps.tasks.vision.finding import Finder
 from gles_apps.tasks.vision.methods import Detects
 from gles_apps.vision.detection import FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE
 from gles_apps.vision.regions import Region
-from gles_delegate.extension import on_error
+from gles_delegate.support.closing import on_error
 
 FaceDetectorResult = DetectionResult
 

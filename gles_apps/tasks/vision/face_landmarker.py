@@ -31,7 +31,9 @@ from gles_apps.vision.skeletons import FACE_EDGES, LEFT_IRIS, RIGHT_IRIS
 from gles_apps.vision.tracking import Tracker
 from gles_apps.vision.triangles import face_mesh_edges
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, Size, on_error
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import on_error
 
 BLENDSHAPE_POINTS = (
     0, 1, 4, 5, 6, 7, 8, 10, 13, 14, 17, 21, 33, 37, 39, 40, 46, 52, 53, 54, 55, 58, 61, 63, 65,

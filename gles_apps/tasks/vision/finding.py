@@ -22,7 +22,7 @@ from gles_apps.vision.landmarks import LandmarkNetwork, Landmarks
 from gles_apps.vision.regions import Region
 from gles_apps.vision.tracking import Smoothing, Tracker
 from gles_delegate import ImageTransform, ModelError, TensorMetadata
-from gles_delegate.extension import Size
+from gles_delegate.image.transform import Size
 
 R = TypeVar("R")
 

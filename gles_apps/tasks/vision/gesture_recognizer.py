@@ -25,7 +25,9 @@ from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.landmarks import Landmarks
 from gles_apps.vision.regions import Region
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, Size, on_error
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import on_error
 
 HANDS, GESTURES = "hand_landmarker.task/", "hand_gesture_recognizer.task/"
 CANNED, CUSTOM = (f"{GESTURES}{kind}_gesture_classifier.tflite" for kind in ("canned", "custom"))

@@ -35,7 +35,8 @@ from gles_apps.vision.landmarks import HAND, Landmarks
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import HAND_EDGES
 from gles_apps.vision.tracking import Tracker
-from gles_delegate.extension import Size, on_error
+from gles_delegate.image.transform import Size
+from gles_delegate.support.closing import on_error
 
 R = TypeVar("R")
 

@@ -28,7 +28,9 @@ from gles_apps.vision.landmarks import HAND, POSE, Landmarks, RegionRule
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import FACE_EDGES, HAND_EDGES, POSE_EDGES
 from gles_apps.vision.tracking import Tracker, is_usable
-from gles_delegate.extension import Array, Size, on_error
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import on_error
 
 REFINEMENT = "hand_roi_refinement.tflite"
 """The file by which the bundle is recognized."""

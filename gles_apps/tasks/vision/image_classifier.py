@@ -12,7 +12,8 @@ from gles_apps.tasks.image import Image
 from gles_apps.tasks.options import VisionTaskOptions
 from gles_apps.tasks.vision.methods import Classifies
 from gles_apps.vision.regions import Region
-from gles_delegate.extension import Fit, on_error
+from gles_delegate.image.transform import Fit
+from gles_delegate.support.closing import on_error
 
 ImageClassifierResult = ClassificationResult
 

@@ -20,7 +20,10 @@ from gles_apps.vision.detection import sigmoid
 from gles_apps.vision.drawing import Drawing, palette
 from gles_apps.vision.regions import Region
 from gles_delegate import ImageOutput, ModelError
-from gles_delegate.extension import Array, FlatTable, Size, on_error, resized
+from gles_delegate.image.transform import Size, resized
+from gles_delegate.model.flatbuffer import FlatTable
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import on_error
 
 ACTIVATIONS = ("none", "sigmoid", "softmax")
 """By their number in image_segmenter_metadata_schema.fbs."""

@@ -17,7 +17,8 @@ from gles_apps.tasks.vision.image_segmenter import (
     Segmenter,
 )
 from gles_delegate import ModelError
-from gles_delegate.extension import Array, Size
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
 
 SEEN = 512
 """Sides of the picture that MediaPipe's network sees."""

@@ -21,7 +21,8 @@ from gles_apps.vision.detectors import find_detector, preprocessing, read_detect
 from gles_apps.vision.identities import Identities
 from gles_apps.vision.regions import Region
 from gles_apps.vision.yolo import YoloDetector
-from gles_delegate.extension import ScoreCalibration, on_error
+from gles_delegate.model.metadata import ScoreCalibration
+from gles_delegate.support.closing import on_error
 
 ObjectDetectorResult = DetectionResult
 

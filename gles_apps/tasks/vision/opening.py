@@ -25,7 +25,9 @@ from gles_apps.vision.classes import TASKS
 from gles_apps.vision.detectors import find_detector, has_postprocessing
 from gles_apps.vision.yolo import find_yolo
 from gles_delegate import Metadata
-from gles_delegate.extension import Graph, Tensor, channels_last, prepared, read_metadata
+from gles_delegate.image.pictures import channels_last
+from gles_delegate.model.graph import Graph, Tensor
+from gles_delegate.planning.outputs import prepared, read_metadata
 
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
 """Tasks by the model names that TensorFlow Lite's metadata writers use."""

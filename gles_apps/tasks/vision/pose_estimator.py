@@ -17,7 +17,8 @@ from gles_apps.vision.poses import MOVENET_INPUT, POSENET_INPUT, Pose, posenet_p
 from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import COCO_EDGES
 from gles_delegate import ModelError
-from gles_delegate.extension import Size, on_error
+from gles_delegate.image.transform import Size
+from gles_delegate.support.closing import on_error
 
 POSENET_OUTPUTS = ("heatmap", "offset", "displacement_fwd", "displacement_bwd")
 """Words in the names of PoseNet's outputs; forward and backward differ only in them."""

@@ -27,7 +27,9 @@ from gles_apps.vision.regions import Region
 from gles_apps.vision.skeletons import POSE_EDGES
 from gles_apps.vision.tracking import Tracker
 from gles_delegate import ImageTransform
-from gles_delegate.extension import Array, Size, on_error
+from gles_delegate.image.transform import Size
+from gles_delegate.model.graph import Array
+from gles_delegate.support.closing import on_error
 
 OUTPUTS = (195, 1, 256 * 256, 64 * 64 * 39, 117)
 """Numbers in the outputs of pose_landmark_lite, _full and _heavy."""
