@@ -30,7 +30,6 @@ pytestmark = pytest.mark.usefixtures("gl")
 KEPT = Path(__file__).parent / "kept"
 ONE, TWO = (Outcome("result", (np.full(3, n, np.float32),)) for n in (1, 2))
 
-
 SEEDS = {
     "models": range(0, 150, 4),
     "graphs": range(0, 40, 4),

@@ -478,8 +478,6 @@ def bound(app: App, layout: str = "bhwc") -> tuple[gd.Interpreter, moderngl.Buff
 
 ONES = np.ones(16, np.float32)
 POOL = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1}
-
-
 WORK = ("glDispatchCompute", "glCopyBufferSubData", "glTexSubImage2D")
 
 

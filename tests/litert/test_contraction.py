@@ -103,7 +103,6 @@ PIECES = [
     silu_of_silu,
 ]  # fmt: skip
 
-
 CONVERSIONS = ("view", "pack_integers", "unpack_integers")
 
 

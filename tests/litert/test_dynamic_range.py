@@ -37,7 +37,6 @@ CASES = (  # those that LiteRT has kernels for: op, weights for 5 channels, axis
     ("FULLY_CONNECTED", (7, 5), 0, 1),
 )
 
-
 TYPES = {"int8": 127, "int4": 7, "int2": 1}
 """With the largest number of each."""
 

@@ -22,8 +22,6 @@ Arrays = Sequence[NDArray[Any]]
 Host = Callable[..., Any]
 
 both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
-
-
 OPS = ("BROADCAST_TO", "FILL", "RANGE", "RESHAPE", "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE")
 
 

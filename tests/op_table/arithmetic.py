@@ -13,6 +13,7 @@ from tests.op_table.base import (
     Attributes,
     Cases,
     Op,
+    each,
     random_activation,
     random_dims,
 )
@@ -88,8 +89,7 @@ def binary_cases() -> Iterator[Attributes]:
         yield dict(a=a, b=b)
         if a != b:
             yield dict(a=b, b=a)
-        yield dict(a=a, b=b, constant="b")
-        yield dict(a=a, b=b, constant="a")
+        yield from each(dict(a=a, b=b), constant=("b", "a"))
     for a in ((7,), (3, 5, 6, 7)):
         yield dict(a=a, b=None)
     yield dict(a=(1, 33, 31, 5), b=(1, 33, 31, 5))
@@ -140,8 +140,7 @@ UNARY_SHAPES: tuple[Dims, ...] = (
 
 
 def unary_cases() -> Iterator[Attributes]:
-    for x in UNARY_SHAPES:
-        yield dict(x=x)
+    yield from each(x=UNARY_SHAPES)
     yield dict(x=(2, 5, 4, 3), scale=10.0)
     yield dict(special=True)
 
@@ -209,9 +208,6 @@ OPS: dict[str, Op] = {
     },
 }
 
-
 # LiteRT ignores a fused TANH.
 LEFT_TO_LITERT: Cases = (*((op, dict(b=(6,), act="TANH")) for op in ("ADD", "SUB", "MUL", "DIV")),)
-
-
 LITERT_REFUSES: Cases = (("ADD", dict(a=(2, 3), b=(3, 2))), ("PRELU", dict(x=(6,), alpha=(2, 6))))

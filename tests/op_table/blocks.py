@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims, random_image
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims, random_image
 from tests.op_table.typed import TYPES, data, ints, moved, random_type, with_types
 from tests.support.sketch import Dims, Sketch
 
@@ -52,8 +52,7 @@ def space_to_depth_cases() -> Iterator[Attributes]:
         yield dict(x=(1, 3 * block, 2 * block, depth), block=block)
     yield dict(x=(3, 4, 6, 7), block=2)
     yield dict(x=(0, 2, 2, 3), block=2)
-    for dtype in ("int32", "int8", "uint8"):
-        yield dict(x=(2, 4, 6, 3), block=2, dtype=dtype)
+    yield from each(dict(x=(2, 4, 6, 3), block=2), dtype=("int32", "int8", "uint8"))
 
 
 def space_to_depth_random(rng: random.Random) -> Attributes:
@@ -210,7 +209,6 @@ OPS: dict[str, Op] = {
     "BATCH_TO_SPACE_ND": Op(batch_op, with_types(batch_to_space_cases), batch_to_space_random),
     "RESIZE_NEAREST_NEIGHBOR": Op(resize_nearest, resize_nearest_cases, resize_nearest_random),
 }
-
 
 LITERT_REFUSES: Cases = (
     ("RESIZE_BILINEAR", dict(x=(1, 4, 5, 3), size=(0, 3))),

@@ -13,11 +13,7 @@ from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
 ZERO_POINTS = {"int8": 3, "uint8": 131, "int16": 0}
-
-
 IN_SCALE = 0.05
-
-
 FINER = 1 / 256
 """How much smaller the steps of 16 bits are."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Op
+from tests.op_table.base import Op
 from tests.support.keras import KerasLayer
 from tests.support.pytorch import TorchLayer
 from tests.support.sketch import Sketch
@@ -457,8 +457,4 @@ def graph(s: Sketch, op: str, of: str) -> int | Sequence[int]:
     return GRAPHS[of](s)
 
 
-def graph_cases() -> Iterator[Attributes]:
-    return ({"of": name} for name in GRAPHS)
-
-
-OPS = {"GRAPH": Op(graph, graph_cases)}
+OPS = {"GRAPH": Op(graph, lambda: ({"of": name} for name in GRAPHS))}

@@ -52,7 +52,6 @@ NOISE = [
     "SIMD16 shader failed to compile: SIMD16 CS compile failed: Failure to register allocate.",
 ]
 
-
 QPU = [
     "add rf42, rf41, rf27          ; nop                         ; thrsw",
     "min.pushc -, 3, rf44          ; add.ifa tmuau, rf0, rf43 (0xfffffffc / -nan)",
@@ -134,7 +133,6 @@ CODE = [
     "b  -80, r:unif (0xffffffd4 / -nan)",
     *["nop                           ; nop"] * 3,
 ]
-
 
 INTEL_CODE = [
     "mov(8)          g61<1>UD        g0.1<0,1,0>UD",
