@@ -25,8 +25,6 @@ from tests.support.oracle import complete
 from tests.support.sketch import Sketch
 from tests.support.small import small_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 KEPT = Path(__file__).parent / "kept"
 ONE, TWO = (Outcome("result", (np.full(3, n, np.float32),)) for n in (1, 2))
 

@@ -33,7 +33,7 @@ from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.small import allocated, check
 from tests.support.state import State
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 VERTEX = """#version {version}
 in vec2 corner;

@@ -17,8 +17,6 @@ import gles_delegate as gd
 from tests.gl.test_faults import LOSSES, lose_by_error
 from tests.support.small import INPUT, allocated, check, expected, run, small_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
 LARGE = np.concatenate([INPUT, -INPUT])
 

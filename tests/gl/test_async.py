@@ -22,8 +22,6 @@ from tests.support.small import INPUT, allocated, expected
 from tests.support.state import State
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 WAITING = {"Buffer.read", "Buffer.read_into", "glClientWaitSync", "glFinish", "Context.finish"}
 
 

@@ -13,7 +13,6 @@ from tests.support.sketch import Sketch
 from tests.support.small import allocated
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl")
 SMALL, LARGE = (1, 8, 8, 4), (1, 600, 600, 4)
 
 STEPS = {"glDispatchCompute": "run", "glMemoryBarrier": "barrier"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from ctypes import c_int, c_uint, c_void_p
@@ -32,18 +32,9 @@ from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 256, (30, 44, 4), np.uint8)
 CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgb0": 4}
-
-
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
 
 
 def negated(shape: Sequence[int], dtype: str = "float32", scale: float = 0) -> bytes:

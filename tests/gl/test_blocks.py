@@ -16,8 +16,6 @@ from tests.support.force import force_profile
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder, quantization
 
-pytestmark = [pytest.mark.usefixtures("gl")]
-
 BLOCKS = [block for block in profiles.NVIDIA.blocks if block]
 PROFILE = replace(
     profiles.NVIDIA, weight_pairs=(True,), weight_bytes=(1 << 20,), shared_sums=(False,)

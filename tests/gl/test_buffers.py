@@ -14,8 +14,6 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from tests.support.state import State
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 BYTES = bytes(range(64))
 
 

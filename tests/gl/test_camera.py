@@ -15,8 +15,6 @@ from gles_delegate.gl.libegl import libegl
 from tests.gl.test_binding import ends
 from tests.support.app import App
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 # Positions between pixels, but not halfway: there, many colors would be rounded by chance.
 # Means of turned pixels leave some, and an 8-bit network or one sharp edge enlarges these.
 WAYS: dict[str, dict[str, Any]] = {

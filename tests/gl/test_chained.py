@@ -17,7 +17,7 @@ from tests.support.oracle import in_litert, in_ours, run
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 
 @pytest.fixture

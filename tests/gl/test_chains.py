@@ -9,8 +9,6 @@ import pytest
 import gles_delegate as gd
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SHAPE = (1, 3, 5, 6)
 
 

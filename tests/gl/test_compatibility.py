@@ -20,8 +20,6 @@ from gles_delegate.verification.cases import load_cases
 from tests.support.force import force_limits
 from tests.support.lies import WRONG_RSQRT, lying_driver
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def test_a_right_driver_is_supported() -> None:
     right = gd.CompatibilityList()

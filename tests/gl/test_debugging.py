@@ -17,8 +17,6 @@ from tests.support.oracle import in_litert, in_ours
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, allocated, check, run, with_a_detour
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SWITCH = "GLES_DELEGATE_DEBUG_GROUPS"
 PUSH, POP, OUTPUT = 0x8269, 0x826A, 0x92E0
 

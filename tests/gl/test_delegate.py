@@ -31,8 +31,6 @@ from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 @pytest.fixture(autouse=True)
 def nothing_is_current() -> Iterator[None]:
@@ -40,13 +38,6 @@ def nothing_is_current() -> Iterator[None]:
     assert current_context() == 0
     yield
     assert current_context() == 0
-
-
-@pytest.fixture
-def egl() -> Iterator[gd.EglContext]:
-    context = gd.EglContext()
-    yield context
-    context.release()
 
 
 def es_app() -> tuple[gd.EglContext, moderngl.Context]:

@@ -23,16 +23,7 @@ from tests.support.dmabufs import Dmabufs
 from tests.support.small import allocated
 from tests.support.state import State
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 _GL_TEXTURE_2D_KHR = 0x30B1
-
-
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
 
 
 @pytest.fixture

@@ -34,8 +34,6 @@ from tests.support.live import (
 from tests.support.mediapipe import Oracle
 from tests.support.yolo import found_in, yolo_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Rows = list[dict[str, Any]]
 
 PROTOTYPES = np.ones((1, 24, 16, 2), np.float32)

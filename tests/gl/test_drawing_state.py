@@ -25,7 +25,7 @@ from tests.gl.test_egl import OPENGL_API
 from tests.support.sampling import choose, drawn
 from tests.support.state import State
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 KINDS = {"ES": 0, "core": 1, "compatibility": 2}
 """The profile bit of contexts of desktop OpenGL."""

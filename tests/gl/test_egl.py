@@ -21,8 +21,6 @@ from tests.gl.test_binding import negated
 from tests.support.process import run_python
 from tests.support.small import allocated, check
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 OPENGL_API = 0x30A2
 DOUBLE = """#version 310 es
 layout(local_size_x = 1) in;

@@ -15,8 +15,6 @@ import gles_delegate as gd
 from tests.support.example import EXAMPLES, half_blue, pixels, run
 from tests.support.live import COLORS, mean_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 ENLARGING, BALL = (
     EXAMPLES / "models" / f"{name}.tflite" for name in ("super_resolution_x2", "ball_segmenter")
 )

@@ -22,8 +22,6 @@ from tests.gl.test_delegate import break_function, desktop_app, es_app, stir
 from tests.support.small import allocated, check
 from tests.support.state import State, objects_in
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 class Fault:
     """Has one call of one GL function do nothing but set an error.

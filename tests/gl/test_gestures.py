@@ -21,8 +21,6 @@ from gles_apps.vision.drawing import Drawing
 from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import GestureNetworks, fake_bundle
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Recognizer, Options = mp.vision.GestureRecognizer, mp.vision.GestureRecognizerOptions
 VIDEO = VisionTaskRunningMode.VIDEO
 CPU = mp.BaseOptions.Delegate.CPU

@@ -13,8 +13,6 @@ import pytest
 
 from tests.support.process import run_python
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def greenlet(*_: object, **__: object) -> NoReturn:
     raise AssertionError("expected a thread, found a greenlet")

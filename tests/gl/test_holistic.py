@@ -18,8 +18,6 @@ from gles_apps.vision.drawing import Drawing
 from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import fake_bundle, holistic_bundle, plausible
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Holistic, Options = mp.vision.HolisticLandmarker, mp.vision.HolisticLandmarkerOptions
 VIDEO, STREAM = VisionTaskRunningMode.VIDEO, VisionTaskRunningMode.LIVE_STREAM
 CPU = mp.BaseOptions.Delegate.CPU

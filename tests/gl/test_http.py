@@ -22,8 +22,6 @@ from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder
 
 pytest.importorskip("starlette")
-pytestmark = pytest.mark.usefixtures("gl")
-
 MOST_BYTES, MOST_PIXELS = 1 << 20, 1 << 20
 
 

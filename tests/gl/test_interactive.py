@@ -14,8 +14,6 @@ from gles_apps.tasks.options import ImageProcessingOptions
 from gles_apps.tasks.vision.interactive_segmenter_legacy import disc
 from tests.support.fake_networks import MARKED, a_channel, last_channel
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Segmenter = mp.vision.InteractiveSegmenterLegacy
 Options = mp.vision.InteractiveSegmenterLegacyOptions
 Region = mp.vision.InteractiveSegmenterLegacyRegionOfInterest

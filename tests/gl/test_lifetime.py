@@ -25,7 +25,7 @@ from tests.support.process import run_python
 from tests.support.small import allocated, check
 from tests.support.state import State
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 NEXT = "another .*at its address .*make a new one"
 

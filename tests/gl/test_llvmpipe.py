@@ -25,8 +25,6 @@ from tests.support.process import run_python
 from tests.support.sketch import Sketch
 from tests.support.small import allocated, expected, small_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 @pytest.fixture
 def gpu() -> GpuContext:

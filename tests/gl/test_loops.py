@@ -10,7 +10,6 @@ import pytest
 import gles_delegate as gd
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
 WHOLE = gd.GpuDelegateOptions(require_full_delegation=True)
 
 

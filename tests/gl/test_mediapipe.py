@@ -30,7 +30,6 @@ from tests.support.mediapipe import (
     image,
 )
 
-pytestmark = pytest.mark.usefixtures("gl")
 VIDEO = vision.RunningMode.VIDEO
 CPU = mp.BaseOptions.Delegate.CPU
 

@@ -14,8 +14,6 @@ from tests.conftest import Require
 from tests.support.fake_networks import GestureNetworks, fake_bundle, holistic_bundle
 from tests.support.mediapipe import FOLDER, Oracle
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 CHANGES = (
     (r"import mediapipe as mp", "import gles_apps.tasks as mp"),
     (r"from mediapipe\.tasks import python", "from gles_apps import tasks as python"),

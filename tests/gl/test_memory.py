@@ -20,8 +20,6 @@ from tests.support.force import force_driver
 from tests.support.oracle import in_litert, in_ours
 from tests.support.small import INPUT, allocated, expected, run, small_model, with_a_detour
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 TEXEL = 16
 
 

@@ -12,7 +12,7 @@ import pytest
 from gles_delegate.gl import mesa
 from tests.support.disks import NoMount, fill, small_disk
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 PROGRAM = """
 import sys

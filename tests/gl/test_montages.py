@@ -24,7 +24,6 @@ from tests.support.fake_networks import (
 from tests.support.mediapipe import FOLDER
 from tests.support.montages import KINDS, RECORDED, found, landmarker_of, montages, sha256
 
-pytestmark = pytest.mark.usefixtures("gl")
 RNG = np.random.default_rng(0)
 
 FARTHEST = {"face": 0.1, "hand": 0.5, "pose": 1.0}

@@ -9,8 +9,6 @@ from gles_delegate.gl.functions import Functions
 from tests.support.small import allocated, check
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 @pytest.fixture(params=["here", "floor"])
 def device(request: pytest.FixtureRequest) -> None:

@@ -16,8 +16,6 @@ from tests.support.app import App
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SIZE = (9, 11)
 MATRICES = np.array(
     [

@@ -19,8 +19,6 @@ from tests.support.app import App
 from tests.support.command import call, saved
 from tests.support.tflite_builder import ModelBuilder, quantization
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SIZES = [(97, 143), (720, 1280), (24, 24), (61, 9)]
 SIDE = 24
 TURN = 0x0112

@@ -24,8 +24,6 @@ from tests.support.oracle import complete, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def joined(s: Sketch) -> int:
     """An input is copied beside a part that is computed in its place."""

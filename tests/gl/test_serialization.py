@@ -21,8 +21,6 @@ from gles_delegate.runtime import constants, store
 from tests.support.force import force_driver
 from tests.support.small import allocated, check, small_model, tiny_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 class Counts:
     """The work of a start, and its report."""

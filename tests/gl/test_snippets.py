@@ -13,8 +13,6 @@ import pytest
 from tests.conftest import TIERS, Require
 from tests.support.snippets import ROOT, units
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 @pytest.mark.mesa
 @pytest.mark.usefixtures("display")

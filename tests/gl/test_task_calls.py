@@ -30,7 +30,6 @@ from tests.support.mediapipe import FOLDER, Oracle, image
 from tests.support.process import run_python
 from tests.support.sounds import RATE, SAMPLES, sound_classifier
 
-pytestmark = pytest.mark.usefixtures("gl")
 MODES = vision.RunningMode
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
 RNG = np.random.default_rng(0)

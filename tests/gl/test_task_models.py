@@ -24,7 +24,6 @@ from tests.support.described_detectors import DescribedDetector
 from tests.support.fake_networks import fake_network
 from tests.support.mediapipe import image
 
-pytestmark = pytest.mark.usefixtures("gl")
 BLACK = image(np.zeros((200, 200, 3), np.uint8))
 
 

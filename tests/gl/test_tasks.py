@@ -36,8 +36,6 @@ from tests.support.tflite_builder import ModelBuilder
 from tests.support.windows import keyboard, started
 from tests.support.yolo import SIZE as YOLO_SIZE
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
 
 

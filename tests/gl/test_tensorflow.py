@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.process import ROOT, run_python
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 START = """
 import os, sys

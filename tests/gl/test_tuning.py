@@ -21,8 +21,6 @@ from tests.support.force import force_limits, force_profile
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Floats = NDArray[np.float32]
 
 

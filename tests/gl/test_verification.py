@@ -44,8 +44,6 @@ from tests.support.process import run_python
 from tests.support.sampling import choose, drawn
 from tests.support.state import State
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 CASES = load_cases()
 NAMES = [case.name for case in CASES]
 NAMES = choose("verified", NAMES, drawn(NAMES, len(NAMES) // 12))

@@ -23,7 +23,7 @@ from tests.support.small import allocated, check, expected, run
 from tests.support.state import State
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl", "mali")
+pytestmark = pytest.mark.usefixtures("mali")
 
 UPLOADS = ["glTexStorage2D", "glTexSubImage2D"]
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.process import run_python
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 BLOCKED = "import sys; sys.modules.update(moderngl=None, glcontext=None)\n"
 

@@ -23,8 +23,6 @@ from tests.support.live import frame_of, live_app, mean_model, one_color
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Array = NDArray[Any]
 SHOWN = (96, 128)
 """The frame, which is shrunk to half of its size, from row 24 on."""

@@ -23,8 +23,6 @@ from tests.support.live import one_color
 from tests.support.snippets import face_detector
 from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 NAMES = ["cat", "dog"]
 FRAME = one_color((90, 90, 90), 96, 128)
 """It is shrunk to half of its size, from row 24 on."""

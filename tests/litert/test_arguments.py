@@ -17,8 +17,6 @@ from tests.support.oracle import litert_interpreter
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, check, expected, small_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Resolver = litert.OpResolverType
 
 TWO = gd.GpuDelegateOptions(last_delegate_node_index=1)

@@ -131,7 +131,6 @@ def test_damaged_bundles() -> None:
             model_of(bytes(damaged), "tiny")
 
 
-@pytest.mark.usefixtures("gl")
 def test_interpreters_take_members(tmp_path: Path) -> None:
     file = tmp_path / "hands.task"
     file.write_bytes(bundle())

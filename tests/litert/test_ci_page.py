@@ -13,8 +13,6 @@ from numpy.typing import DTypeLike
 from tests.support.snippets import ROOT, snippets
 from tests.support.tflite_builder import ModelBuilder, quantization
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def quantized(dtype: DTypeLike) -> bytes:
     """A fully connected layer; float32, or quantized with weights of a step of 0.01."""

@@ -29,8 +29,6 @@ from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
 from tests.support.tflite_builder import ModelBuilder, quantization
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:

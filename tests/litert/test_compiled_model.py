@@ -33,8 +33,6 @@ if metadata.version("ai-edge-litert") < "2.2":
 compiled_model = pytest.importorskip("ai_edge_litert.compiled_model")
 from ai_edge_litert.hardware_accelerator import HardwareAccelerator  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Arrays = Sequence[NDArray[Any]]
 GPU, CPU = HardwareAccelerator.GPU, HardwareAccelerator.CPU
 

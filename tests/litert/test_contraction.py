@@ -15,7 +15,7 @@ from tests.support.oracle import assert_close, complete, run_delegated, run_gles
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 SHAPE = (1, 4, 6, 8)
 SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 1e-42])

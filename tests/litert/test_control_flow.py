@@ -17,8 +17,6 @@ from tests.support.oracle import assert_close, in_litert, in_ours, run, run_lite
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import NO_INPUT, ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SHAPE = (2, 5, 6)
 Host = Callable[..., Any]
 both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])

@@ -16,8 +16,6 @@ from PIL import Image
 from tests.support.oracle import assert_close, run, run_gles
 from tests.support.sketch import Dims, Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SAME, VALID = 1, 2
 
 

@@ -34,8 +34,6 @@ from tests.support.oracle import (
 )
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SSD = "custom_ssd_mobilenet_v2_fpn_lite_320x320"
 NAME = "TFLite_Detection_PostProcess"
 MODES = (

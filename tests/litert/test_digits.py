@@ -17,8 +17,6 @@ from gles_apps.tasks import vision as tasks
 from tests.support.command import call_json
 from tests.support.example import EXAMPLES, pixels, run
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 CLASSIFIER, DETECTOR = (
     EXAMPLES / "models" / f"digit_{name}.tflite" for name in ("classifier", "detector")
 )

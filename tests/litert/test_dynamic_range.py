@@ -28,8 +28,6 @@ from tests.support.schema import Values
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder, blockwise, quantization
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 CASES = (  # those that LiteRT has kernels for: op, weights for 5 channels, axis, scales
     ("CONV_2D", (6, 3, 3, 5), 0, 1),
     ("CONV_2D", (6, 3, 3, 5), 0, 6),

@@ -15,8 +15,6 @@ from tests.support.models import ONE_A_KERNEL
 from tests.support.sampling import choose
 from tests.unit.test_plan import FLOOR
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in SUFFIXES)
 NAMES = [str(path.relative_to(MODELS)) for path in FILES]
 SAMPLE = choose("models", NAMES, [name for name in NAMES if name in ONE_A_KERNEL])

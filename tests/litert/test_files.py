@@ -18,8 +18,6 @@ from tests.support.schema import pack_model
 from tests.support.small import INPUT, check, expected, run, small_model
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SHAPE = (2, 5)
 X = np.linspace(-1, 1, 10, dtype=np.float32).reshape(SHAPE)
 WEIGHTS = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)

@@ -24,8 +24,6 @@ from tests.support.oracle import complete, run_litert
 from tests.support.sketch import Sketch
 from tests.support.verification import built
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 GUARDS = guards()
 TABLE = {case.id: case for case in CASES}
 OF_THE_PACKAGE = {case.name: case for case in load_cases()}
@@ -137,13 +135,6 @@ PROFILES: dict[str, tuple[Profile, ...]] = {
     "winograd_out": WINOGRAD,
 }
 INCLUDE = re.compile(r'#include "(.+)"')
-
-
-@pytest.fixture(scope="module")
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 @cache

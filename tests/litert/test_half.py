@@ -17,8 +17,6 @@ from tests.support.oracle import in_ours, run, run_litert
 from tests.support.sampling import choose
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 MODELS = ("mnist_model", "face_detection_front")
 CASES_OF_ALL = [case for case in CASES if case.op in ("GRAPH", "CONCATENATION")]
 CASES_OF_ALL += [

@@ -17,7 +17,7 @@ from tests.support.oracle import assert_close, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 Model = tuple[bytes, list[Any]]
 

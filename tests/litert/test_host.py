@@ -35,8 +35,6 @@ from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
 from tests.support.small import _WEIGHTS, INPUT, check, run, small_model, tiny_model, with_a_detour
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def in_litert(delegate: gd.GpuDelegate, content: bytes | None = None) -> LiteRt:
     interpreter = LiteRt(model_content=content or small_model(), experimental_delegates=[delegate])

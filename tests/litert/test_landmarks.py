@@ -19,8 +19,6 @@ from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import WHOLE, assert_close, in_litert, in_ours, run_delegated, run_gles
 from tests.support.sketch import Dims, Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Floats = NDArray[np.floating[Any]]
 HOSTS = pytest.mark.parametrize("host", [run_gles, run_delegated])
 Host = Callable[..., list[NDArray[Any]]]

@@ -13,8 +13,6 @@ from tests.support.sampling import choose
 from tests.support.small import small_model
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 WITHOUT_STORE = ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess")
 """Ops whose shaders read and write their own storage block, which is never large."""
 

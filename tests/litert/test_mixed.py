@@ -37,8 +37,6 @@ from tests.support.random_graphs import random_graph
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 ALL = 99  # more segments than any graph here has
 
 

@@ -16,8 +16,6 @@ from tests.support.models import REAL_MODELS
 from tests.support.oracle import run
 from tests.support.sampling import choose
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 TOLERANCE = 1e-4
 SMALL = ("mnist_model", "face_landmark")
 OF_A_PROFILE = choose("models by profile", REAL_MODELS, REAL_MODELS[1:2])

@@ -16,7 +16,7 @@ from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 PROFILES = {"amd": AMD, "midgard": MIDGARD, "llvmpipe": LLVMPIPE}
 

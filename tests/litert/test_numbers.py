@@ -12,8 +12,6 @@ from tests.op_table import CASES
 from tests.support.oracle import complete, run_gles, run_litert
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 NORMAL = np.geomspace(1.2e-38, 3e38, 4001)
 """From the smallest normal float32 to about the largest."""
 

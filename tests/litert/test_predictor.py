@@ -21,8 +21,6 @@ from tests.support.sketch import Sketch
 from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Array = NDArray[Any]
 
 

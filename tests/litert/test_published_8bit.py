@@ -19,8 +19,6 @@ from PIL import Image
 import gles_delegate as gd
 from tests.support.oracle import delegated_interpreter, gles_interpreter, litert_interpreter, run
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 CLASSIFIERS = {  # and the steps, of 255, by which the score of the best class may differ
     "mobilenet_v1_0.25_128_quant": 2,
     "mobilenet_v2_1.0_224_quant": 5,

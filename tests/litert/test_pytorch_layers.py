@@ -13,8 +13,6 @@ from gles_delegate.planning.plan import make_plan
 from tests.support.oracle import assert_close, run_delegated, run_gles, run_litert
 from tests.support.pytorch import TorchLayer
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 BOTH = ("lstm", "gru")
 CELLS = pytest.mark.parametrize("cell", BOTH)
 SIZES: tuple[dict[str, Any], ...] = (

@@ -22,8 +22,6 @@ from tests.support.oracle import (
 )
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 IN_HOSTS = pytest.mark.parametrize("in_host", [in_ours, in_litert])
 SEEDED = {
     "RANDOM_UNIFORM": {"shape": (3, 7), "seed": 5},

@@ -21,8 +21,6 @@ from tests.support.oracle import (
 )
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 LAYERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(x=(2, 3, 7), units=5)),
     ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(x=(4, 2, 7), units=8, time_major=True)),

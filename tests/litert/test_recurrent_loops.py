@@ -26,8 +26,6 @@ from tests.support.oracle import (
     run_litert,
 )
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 CELLS = ("lstm", "basic lstm", "gru", "gru, reset first")
 HOSTS = pytest.mark.parametrize("host", [gles_interpreter, delegated_interpreter])
 SIZES: tuple[dict[str, Any], ...] = (

@@ -187,7 +187,6 @@ def open_network() -> bytes:
 
 
 @pytest.mark.parametrize("host", ["ours", "ours without LiteRT", "LiteRT's"])
-@pytest.mark.usefixtures("gl")
 def test_sizes_that_the_file_leaves_open(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     content = open_network()
     reference = Interpreter(model_content=content)

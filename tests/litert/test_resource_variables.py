@@ -14,8 +14,6 @@ from tests.support.oracle import assert_close, in_litert, in_ours, litert_interp
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 SHAPE = (1, 4, 6)
 FRAME = (1, 1, 6)
 Host = Callable[..., Any]

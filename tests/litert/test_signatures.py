@@ -16,8 +16,6 @@ import gles_delegate as gd
 from tests.support.oracle import in_litert, in_ours
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Host = Callable[..., Any]
 Floats = NDArray[np.float32]
 SHAPE = (2, 5)

@@ -16,8 +16,6 @@ from gles_delegate.model.reader import ModelFile
 from tests.support.oracle import in_litert, in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Arrays = Sequence[NDArray[Any]]
 Host = Callable[..., Any]
 

@@ -15,8 +15,6 @@ from gles_delegate.model.reader import read_model
 from tests.support.oracle import assert_close, run_gles, run_litert
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def compressed(dense: NDArray[Any]) -> tuple[NDArray[Any], list[int], list[int]]:
     """Values, segments and indices of the last axis, over the rows of all others."""

@@ -17,8 +17,6 @@ from tests.support.keras import KerasLayer, keras_model
 from tests.support.oracle import assert_close, run, run_gles, run_litert
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def both_models(cell: str, **attributes: Any) -> tuple[Sketch, bytes, bytes]:
     """A layer with lists, and without."""

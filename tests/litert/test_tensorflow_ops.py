@@ -13,8 +13,6 @@ from gles_delegate.model.schema import TENSORFLOW_OP
 from tests.support.command import call
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def model(inside: bool) -> bytes:
     """FlexErf between two ops, or in the body of a WHILE whose turns a run decides."""

@@ -17,8 +17,6 @@ from tests.support.oracle import (
 )
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 def lstm(s: Sketch, x: int, depth: int, units: int, state: tuple[int, int]) -> int:
     return s.op(

@@ -29,8 +29,6 @@ from gles_delegate import ImageTransform
 from gles_delegate.model.reader import read_model
 from tests.support.oracle import gles_interpreter, litert_interpreter, run
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 EYES = {"left man": ((163, 130), (206, 126)), "right man": ((279, 98), (326, 97))}
 """In pixels of face.jpg, as one sees them."""
 

@@ -25,8 +25,6 @@ from gles_delegate.planning.outputs import read_metadata
 from tests.support.command import call_json
 from tests.support.oracle import run
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 # In pixels of the pictures, as one sees them: left, top, right and bottom.
 SEEN = {
     "pets.jpg": {"dog": [(106, 14, 262, 297), (345, 165, 495, 368)]},
