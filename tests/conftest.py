@@ -5,8 +5,6 @@
 and ``fuzz`` may need the others' too.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -4,8 +4,6 @@ A decoder may raise ValueError, which it documents. What it returns is finite an
 first. An object that is there, among hard values elsewhere, is found as it is without them.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import warnings

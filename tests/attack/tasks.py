@@ -1,8 +1,6 @@
 """Tasks: calls from several threads, in streams, closed halfway, copied, dropped; bundles that are
 damaged, of other networks, or whose networks return hard values."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import random

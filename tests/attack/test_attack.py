@@ -1,7 +1,5 @@
 """A few cases of each attack in every run of the tests, and that the attack finds what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

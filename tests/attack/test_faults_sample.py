@@ -1,7 +1,5 @@
 """Some of the calls of `tests.attack.faults` fail in every run of the tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Verdicts on drivers: damaged, on full disks, found at once, cut short by closing or a reset."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

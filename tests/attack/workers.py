@@ -1,7 +1,5 @@
 """Models run in separate processes, which may crash, hang or exhaust memory."""
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Random graphs against LiteRT's CPU kernels, each dispatch separately, too, and on any device."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import replace

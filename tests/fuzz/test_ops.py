@@ -1,7 +1,5 @@
 """Ops in shapes and with attributes drawn at random, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Inside an app that draws with OpenGL: textures in, textures out, and a picture left alone."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

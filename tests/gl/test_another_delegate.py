@@ -1,7 +1,5 @@
 """An interpreter whose delegate was closed, or lost its context, takes another one."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

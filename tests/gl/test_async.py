@@ -1,7 +1,5 @@
 """Runs that are started and not waited for, fences, and reading one run while the next runs."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Barriers: where bytes are read that were written or written that are in use, and only there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

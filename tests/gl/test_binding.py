@@ -1,7 +1,5 @@
 """Buffers and textures of an app as inputs and outputs, against the same data through numpy."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
 from collections.abc import Sequence

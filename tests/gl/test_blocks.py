@@ -1,7 +1,5 @@
 """Products whose work groups load what they multiply into shared memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

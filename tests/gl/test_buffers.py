@@ -1,7 +1,5 @@
 """Buffers of our own: what is written is read, whatever kind of memory it comes from or goes to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Published networks on published pictures: a texture gives what numpy gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

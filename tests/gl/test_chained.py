@@ -1,7 +1,5 @@
 """Dispatches that one work group computes in sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import monotonic
 from typing import Any

@@ -1,7 +1,5 @@
 """Tensors that stay on the GPU from one model to the next."""
 
-from __future__ import annotations
-
 import moderngl
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The self-test of a driver."""
 
-from __future__ import annotations
-
 import re
 from copy import copy
 from dataclasses import replace

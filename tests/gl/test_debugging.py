@@ -1,7 +1,5 @@
 """Labels of objects, and a group for each dispatch, for graphics debuggers."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_void_p

@@ -1,7 +1,5 @@
 """The delegate: threads, contexts, what it leaves as it was, and what it frees."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

@@ -1,7 +1,5 @@
 """dma-bufs: what is refused and, with an image of EGL's own in its place, what is made of one."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

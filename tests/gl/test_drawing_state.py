@@ -1,7 +1,5 @@
 """Painter draws the same whatever the app has set, and leaves it as it was."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

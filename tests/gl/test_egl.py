@@ -1,7 +1,5 @@
 """EglContext and list_devices on a real driver."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

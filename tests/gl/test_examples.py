@@ -1,7 +1,5 @@
 """Every example, run as a user runs it."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Single GL and EGL calls that fail: what is put back, freed and said all the same."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`GestureRecognizer` beside MediaPipe's rules, with twins of its networks."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Threads stay threads where gevent and eventlet make greenlets of Python's; both are simulated."""
 
-from __future__ import annotations
-
 import _thread
 import queue
 import sys

@@ -1,7 +1,5 @@
 """Frames of GStreamer's pipelines: as the planes in numpy, lent and given back."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor

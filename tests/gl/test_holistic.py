@@ -1,7 +1,5 @@
 """`HolisticLandmarker` beside MediaPipe's rules, with twins of its networks."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`InteractiveSegmenterLegacy`, with a network that shows what it sees."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Contexts that end before the delegate, and others that get their addresses."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Measures for llvmpipe only."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource

@@ -1,7 +1,5 @@
 """Long loops, which llvmpipe ends without a word: each gives the right result or is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

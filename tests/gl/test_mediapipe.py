@@ -1,7 +1,5 @@
 """Tasks beside MediaPipe 1.2.2 on its CPU, on the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path

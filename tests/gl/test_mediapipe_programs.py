@@ -1,7 +1,5 @@
 """Programs in the style of MediaPipe's documentation, run with their imports changed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """`GpuDelegate.memory`: what it counts, and when."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Settings for Mesa in the environment, each in a separate process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Landmarkers beside MediaPipe 1.2.3 in pictures of several objects; its graphs' constants."""
 
-from __future__ import annotations
-
 import json
 from functools import reduce
 from typing import Any

@@ -1,7 +1,5 @@
 """Delegates of one context share programs and constants, and free them with the last user."""
 
-from __future__ import annotations
-
 import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Programs are ready for use before the first run."""
 
-from __future__ import annotations
-
 import pytest
 
 import gles_delegate as gd

@@ -1,7 +1,5 @@
 """The region of a texture from a buffer: crops that another model chooses, without a read-back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One picture, all ways into a network: each has the same numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The sanitizer finds dispatches that write or read what they should not, and says so."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import closing

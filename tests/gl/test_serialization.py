@@ -1,7 +1,5 @@
 """Files that one start leaves for the next."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

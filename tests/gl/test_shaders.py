@@ -1,7 +1,5 @@
 """Shaders that do not compile: the error names our file and line."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Tasks: wrong calls as MediaPipe answers them, running modes, live streams, textures, threads."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import logging

@@ -1,7 +1,5 @@
 """Tasks with networks in the forms of Google's models, whose outputs are chosen here."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

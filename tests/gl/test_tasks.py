@@ -1,7 +1,5 @@
 """Inputs and drawings of networks for common tasks; ``gles-delegate watch``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

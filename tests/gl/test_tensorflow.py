@@ -1,7 +1,5 @@
 """TensorFlow and Mesa in one process, each with its own LLVM."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 from pathlib import Path

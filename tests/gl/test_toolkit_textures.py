@@ -1,7 +1,5 @@
 """Textures, names and contexts as toolkits make them, and what is said of those that do not fit."""
 
-from __future__ import annotations
-
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

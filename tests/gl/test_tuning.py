@@ -1,7 +1,5 @@
 """Tiles chosen by measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A device is compared with LiteRT's stored results, and its wrong ops run on the CPU."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Weights that are read through textures, as on Mali."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

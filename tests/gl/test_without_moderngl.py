@@ -1,7 +1,5 @@
 """A machine without moderngl and glcontext, which have no wheels for most boards."""
 
-from __future__ import annotations
-
 from tests.support.process import run_python
 
 BLOCKED = "import sys; sys.modules.update(moderngl=None, glcontext=None)\n"

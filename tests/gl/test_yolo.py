@@ -1,7 +1,5 @@
 """YOLO networks in live apps and on the command line: outputs of known objects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

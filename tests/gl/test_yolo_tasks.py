@@ -1,7 +1,5 @@
 """YOLO networks in tasks: outputs of known objects, on the GPU and on the CPU."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

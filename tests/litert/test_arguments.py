@@ -1,7 +1,5 @@
 """LiteRT's other arguments of the interpreter, with the meaning that they have there."""
 
-from __future__ import annotations
-
 import enum
 import inspect
 from collections.abc import Callable

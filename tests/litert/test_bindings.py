@@ -1,7 +1,5 @@
 """GPU data bound to models that LiteRT's interpreter runs, wholly or in part, and to variables."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

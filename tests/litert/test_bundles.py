@@ -1,7 +1,5 @@
 """Bundles of models, such as MediaPipe's .task files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO

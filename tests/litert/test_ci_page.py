@@ -1,7 +1,5 @@
 """The test that docs/ci.md shows, with a shipped model and with models of other types."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

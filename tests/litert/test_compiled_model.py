@@ -1,7 +1,5 @@
 """LiteRT 2's CompiledModel with our accelerator."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import platform

@@ -1,7 +1,5 @@
 """Composites run on the GPU by the nodes of their decomposition."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions that converters write in pieces join the convolution that they read several times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

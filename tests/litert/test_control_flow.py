@@ -1,7 +1,5 @@
 """IF and WHILE, whose subgraphs take their place where constants and shapes give the conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

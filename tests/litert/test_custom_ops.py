@@ -1,7 +1,5 @@
 """MediaPipe's custom ops against XNNPACK, the only one of LiteRT's kernels that has them."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damaged numbers of a model: refused with a reason, or such that LiteRT's kernels disagree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

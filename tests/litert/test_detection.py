@@ -1,7 +1,5 @@
 """Detection on pictures, with long loops, in half precision and with damaged options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The networks for handwritten digits in examples/models, on pictures of scans they never saw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ LiteRT rounds their activations to 8 bits at run time, and the delegate does not
 closely with the same model in float, and loosely with LiteRT.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every model of the published folder, in both hosts, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

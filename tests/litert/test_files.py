@@ -1,7 +1,5 @@
 """Model files whose constants are behind the FlatBuffer, in other files, or beyond 2 GB."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Values that depend only on constants and shapes are computed while planning, as by LiteRT."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any

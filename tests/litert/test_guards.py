@@ -1,7 +1,5 @@
 """Each guard of a shader, taken out: the check of writes, or a wrong result, shows it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Tensors stored as float16, where precision_loss_allowed lets them be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

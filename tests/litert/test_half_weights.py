@@ -1,7 +1,5 @@
 """Weights that a device reads as float16 or int8: without loss where they are so in the model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

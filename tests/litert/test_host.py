@@ -1,7 +1,5 @@
 """The delegate inside LiteRT's own interpreter: life-cycle, errors, and what it leaves alone."""
 
-from __future__ import annotations
-
 import gc
 import random
 import textwrap

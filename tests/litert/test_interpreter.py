@@ -1,7 +1,5 @@
 """The interpreter beside LiteRT's own: the same calls, the same dictionaries, the same errors."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator

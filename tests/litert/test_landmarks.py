@@ -1,7 +1,5 @@
 """MediaPipe's ops for landmarks, which nothing in LiteRT has, against the same in numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tensors larger than a storage block, and more work groups than fit along an axis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Models of which some nodes stay on the CPU, in our interpreter."""
 
-from __future__ import annotations
-
 import logging
 import random
 import signal

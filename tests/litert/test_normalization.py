@@ -1,7 +1,5 @@
 """Normalizations, however a converter writes them, run as one dispatch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Numbers at the edges of their types, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Every op, in every shape and with every attribute of the table, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

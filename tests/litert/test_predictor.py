@@ -1,7 +1,5 @@
 """`Predictor` in this process: columns, pictures, batches."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import closing

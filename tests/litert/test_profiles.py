@@ -1,7 +1,5 @@
 """Every form of the kernels of every profile, on whatever device there is, beside LiteRT's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

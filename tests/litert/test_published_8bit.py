@@ -4,8 +4,6 @@ LiteRT's own two sets of kernels differ by up to 19 steps at the end of these ne
 compared is the class, its score, and the correlation of all scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

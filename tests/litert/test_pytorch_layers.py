@@ -1,7 +1,5 @@
 """LSTMs and GRUs as PyTorch's models have them, which become one recurrent layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Random numbers from run to run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

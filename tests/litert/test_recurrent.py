@@ -1,7 +1,5 @@
 """Recurrent layers: the state that lasts, 8-bit weights, and 8-bit activations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

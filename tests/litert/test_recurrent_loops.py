@@ -1,7 +1,5 @@
 """LSTMs and GRUs in a WHILE, or unrolled, which become one recurrent layer."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Models whose inputs are resized: one program serves many sizes."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Hashable, Iterator

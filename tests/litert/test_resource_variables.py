@@ -1,7 +1,5 @@
 """Resource variables: state that nodes read and assign to, shared by all subgraphs of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reductions that the invocations of a work group share, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 import pytest
 
 import gles_delegate as gd

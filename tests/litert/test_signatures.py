@@ -1,7 +1,5 @@
 """Signatures run their subgraphs, in both hosts."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Inputs whose values give sizes of tensors: each run has its own sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Sparse constants behind DENSIFY: expanded while planning, as LiteRT expands them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import flatbuffers

@@ -1,7 +1,5 @@
 """TensorFlow's lists of tensors; LiteRT runs the same models without them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

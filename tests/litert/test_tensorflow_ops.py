@@ -1,7 +1,5 @@
 """TensorFlow's ops, which a converter with SELECT_TF_OPS writes and LiteRT for Python lacks."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Types that are not the GPU's own, on their way in and out, in both hosts and in bound buffers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

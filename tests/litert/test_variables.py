@@ -1,7 +1,5 @@
 """Variable tensors: what an LSTM keeps from one run to the next."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`gles_apps.vision` on published networks and pictures, on the GPU and on LiteRT's CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ The 8-bit ones have float activations, which LiteRT's kernels round to 8 bits at
 results are compared closely with the same network in float.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

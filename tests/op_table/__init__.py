@@ -5,8 +5,6 @@ that draws attributes at random. To add an op: write the three in the module of 
 name them in that module's ``OPS``.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from tests.op_table.base import Cases, Op

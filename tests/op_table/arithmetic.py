@@ -1,7 +1,5 @@
 """Element-wise ops on floats: operands that broadcast, constants, extreme values."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Ops along axes: reductions, positions, running sums, softmax."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

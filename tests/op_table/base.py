@@ -1,7 +1,5 @@
 """Shared by the tables of ops: the description of an op, and values to draw from."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """BITCAST, BUCKETIZE, and the functions of StableHLO that LiteRT computes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Blocks of pixels to channels, to batches and back, and images of another size."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Boxes of detected objects."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

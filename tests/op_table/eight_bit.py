@@ -1,7 +1,5 @@
 """Quantized tensors: ops that compute, on integers of 8 and 16 bits."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Models of one element-wise op on tensors of any type, and the numbers to give to it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any

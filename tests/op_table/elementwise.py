@@ -3,8 +3,6 @@
 A row "ADD (8-bit)" has the quantized cases of ADD, and "ADD (int32)" the integer cases.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable, Iterator

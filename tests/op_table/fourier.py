@@ -1,7 +1,5 @@
 """Fourier transforms, and complex numbers."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

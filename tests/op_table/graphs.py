@@ -1,7 +1,5 @@
 """Graphs of several ops, for what one op alone does not show: fusion, buffers, odd outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Elements picked by indices."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

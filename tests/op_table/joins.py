@@ -1,7 +1,5 @@
 """Tensors with something before and behind them: paddings, concatenations, packs."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

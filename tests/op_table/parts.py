@@ -1,7 +1,5 @@
 """Parts of a tensor."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

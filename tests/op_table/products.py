@@ -1,7 +1,5 @@
 """Ops that multiply matrices."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Random numbers of a seed, as in LiteRT's first run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 

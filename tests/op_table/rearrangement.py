@@ -1,7 +1,5 @@
 """The same elements in another order, or several times."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Recurrent layers."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Elements put where indices say."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Ops of StableHLO that move elements."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Tensors of every type, for ops that move elements and do not look at them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Convolutions of volumes."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Ops that slide a window over an image: convolutions and pools."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Recurrent layers as Keras' models have them: a WHILE over a list of results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -7,8 +7,6 @@ section, it runs the blocks before the first section and of this one, `NOT_RUN` 
 gives them what readers have: files, pixels, a camera.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect

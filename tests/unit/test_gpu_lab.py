@@ -1,7 +1,5 @@
 """The figures that tools/gpu-lab makes of what drivers say."""
 
-from __future__ import annotations
-
 import runpy
 from dataclasses import replace
 from pathlib import Path

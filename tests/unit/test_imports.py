@@ -1,7 +1,5 @@
 """Imports go down the line on which data flows; nothing is public by accident."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

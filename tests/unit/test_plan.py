@@ -1,7 +1,5 @@
 """Plans, without GL: what is dispatched, in which order, and on which buffers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
