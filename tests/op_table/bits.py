@@ -10,15 +10,8 @@ from tests.op_table.elements import INTEGER_EXTREMES
 from tests.support.sketch import Dims, Sketch
 
 SHAPES: tuple[Dims, ...] = (
-    (),
-    (1,),
-    (7,),
-    (3, 5),
-    (2, 3, 4),
-    (3, 4, 5, 7),
-    (2, 3, 4, 5, 6),
-    (0, 3),
-)
+    (), (1,), (7,), (3, 5), (2, 3, 4), (3, 4, 5, 7), (2, 3, 4, 5, 6), (0, 3),
+)  # fmt: skip
 
 
 def draw(s: Sketch, shape: Dims, dtype: str) -> int:
