@@ -184,13 +184,6 @@ def reset(folder: str, choose: random.Random) -> None:
 
 
 ATTACKS: tuple[Callable[[str, random.Random], None], ...] = (
-    damage,
-    forged_text,
-    another_op_is_wrong,
-    small_disks,
-    threads,
-    processes,
-    closed,
-    interrupted,
+    damage, forged_text, another_op_is_wrong, small_disks, threads, processes, closed, interrupted,
     reset,
-)
+)  # fmt: skip

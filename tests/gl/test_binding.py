@@ -324,14 +324,8 @@ def laid_out(array: NDArray[Any], layout: str, dtype: str) -> NDArray[Any]:
 
 
 SHAPES = [
-    (1, 3, 5, 3),
-    (1, 3, 5, 4),
-    (1, 2, 3, 7),
-    (1, 1, 1, 5),
-    (1, 1, 1, 8),
-    (3, 5),
-    (2, 2, 2, 8),
-]
+    (1, 3, 5, 3), (1, 3, 5, 4), (1, 2, 3, 7), (1, 1, 1, 5), (1, 1, 1, 8), (3, 5), (2, 2, 2, 8),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("offset", [0, 4, 256])

@@ -12,15 +12,9 @@ from tests.op_table.case import Case, make_case
 from tests.op_table.sampling import one_of_each, sample
 
 __all__ = [
-    "CASES",
-    "LEFT_TO_LITERT",
-    "LEFT_TO_THE_DRIVER",
-    "LITERT_REFUSES",
-    "OPS",
-    "Case",
-    "one_of_each",
-    "sample",
-]
+    "CASES", "LEFT_TO_LITERT", "LEFT_TO_THE_DRIVER", "LITERT_REFUSES", "OPS", "Case",
+    "one_of_each", "sample",
+]  # fmt: skip
 
 _SUBJECTS = (
     *("windows", "volumes", "arithmetic", "axes", "products", "randomness", "recurrent", "fourier"),

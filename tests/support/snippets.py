@@ -12,6 +12,7 @@ import asyncio
 import inspect
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -125,6 +126,19 @@ def run(page: str, section: str) -> None:
             asyncio.run(result)
     for check in checks:
         next(check, None)
+
+
+def run_apart(page: str, section: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`run` in a process of its own, in this folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.support.snippets", page, section],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def before(page: str, beginning: str) -> Callable[[Preparation], Preparation]:
