@@ -1,7 +1,5 @@
 """One network, one picture, every way in: the same classes, objects, people and areas."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager

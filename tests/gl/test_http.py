@@ -1,7 +1,5 @@
 """Requests to a model over HTTP, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """compare and benchmark, as a user of the command line sees them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The published models, wholly on the GPU, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

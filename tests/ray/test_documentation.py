@@ -1,7 +1,5 @@
 """The examples of docs/ray.md, run as a reader runs them: with a cluster that Ray starts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
