@@ -1,7 +1,6 @@
 """Random graphs against LiteRT's CPU kernels, each dispatch separately, too, and on any device."""
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -27,13 +26,6 @@ from tests.support.oracle import (
 from tests.support.random_views import ROWS
 
 pytestmark = pytest.mark.usefixtures("gl")
-
-
-@pytest.fixture
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 def check(choose: random.Random, egl: gd.EglContext) -> None:

@@ -1,7 +1,6 @@
 """The sanitizer finds dispatches that write or read what they should not, and says so."""
 
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -92,13 +91,6 @@ LIES: dict[str, tuple[Any, str, str, str]] = {
         "fills lanes past the last channel",
     ),
 }
-
-
-@pytest.fixture
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 def sketched(build: Any) -> tuple[bytes, list[Any]]:
