@@ -1,5 +1,7 @@
 """Plans of random graphs, without GL."""
 
+from __future__ import annotations
+
 import random
 from math import prod
 
