@@ -1,5 +1,7 @@
 """Some of the calls of `tests.attack.faults` fail in every run of the tests."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import pytest
@@ -9,7 +11,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from tests.attack.faults import life, run_case
 
-pytestmark = [pytest.mark.mesa, pytest.mark.background]
+pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa, pytest.mark.background]
 
 ONCE_WRONG = [
     ("standalone", "own", "eglMakeCurrent", 3),

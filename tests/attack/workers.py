@@ -1,5 +1,7 @@
 """Models run in separate processes, which may crash, hang or exhaust memory."""
 
+from __future__ import annotations
+
 import logging
 import multiprocessing
 import os

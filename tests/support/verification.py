@@ -1,5 +1,7 @@
 """Which cases of the op table the package verifies devices with."""
 
+from __future__ import annotations
+
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
