@@ -5,8 +5,6 @@
 and ``fuzz`` may need the others' too.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal
@@ -21,6 +19,7 @@ import pytest
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import Profile
 from gles_delegate.errors import ContextError
+from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.driver import Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
@@ -48,6 +47,8 @@ TIERS = {
     **dict.fromkeys(("Xlib", "av", "glcontext", "glfw", "moderngl"), "windows"),
 }
 """The tier of each library without which a test module is skipped."""
+NEED_GL = ("attack", "gl", "litert")
+"""Folders whose tests are skipped without an OpenGL ES context."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -132,6 +133,8 @@ class TierModule(pytest.Module):
 
 def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
     module: pytest.Module = TierModule.from_parent(parent, path=module_path)
+    if module_path.parent.name in NEED_GL:
+        module.add_marker(pytest.mark.usefixtures("gl"))
     return module
 
 
@@ -158,6 +161,37 @@ def gl(require: Require) -> None:
         EglContext().release()
     except ContextError as error:
         require("gl", str(error))
+
+
+@pytest.fixture
+def egl(gl: None) -> Iterator[EglContext]:
+    context = EglContext()
+    yield context
+    context.release()
+
+
+@pytest.fixture(scope="module")
+def context(gl: None) -> Iterator[EglContext]:
+    """The tests of a module share it, and what is compiled in it."""
+    context = EglContext()
+    yield context
+    context.release()
+
+
+@pytest.fixture(scope="module")
+def gpu(gl: None) -> Iterator[GpuContext]:
+    gpu = GpuContext()
+    yield gpu
+    gpu.release()
+
+
+@pytest.fixture
+def app(gl: None) -> Iterator[Any]:
+    from tests.support.app import App  # needs moderngl
+
+    app = App()
+    yield app
+    app.close()
 
 
 @pytest.fixture(scope="session")

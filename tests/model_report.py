@@ -7,8 +7,6 @@ compare` judges it, and the largest difference, as a share of the scale and abso
 for each reason for which nodes run on the CPU.
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 import sys

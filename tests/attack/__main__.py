@@ -1,7 +1,5 @@
 """`python -m tests.attack --help` says how to run it."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import random

@@ -1,7 +1,5 @@
 """Runs that are awaited, cancelled, and closed in the middle, by the loops of several threads."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

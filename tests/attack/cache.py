@@ -1,7 +1,5 @@
 """Damage to the file that `serialization_dir` keeps: it is not used, with one warning."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

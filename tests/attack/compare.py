@@ -4,8 +4,6 @@ A finding is a crash, a hang, an error that is not of the package's tree, or ano
 that of LiteRT's CPU kernels. Where LiteRT itself crashes or hangs, nothing is compared.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable

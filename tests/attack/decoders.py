@@ -4,8 +4,6 @@ A decoder may raise ValueError, which it documents. What it returns is finite an
 first. An object that is there, among hard values elsewhere, is found as it is without them.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import warnings
@@ -36,21 +34,10 @@ Array = NDArray[Any]
 
 HARD = np.float32(
     [
-        np.nan,
-        np.inf,
-        -np.inf,
-        0.0,
-        -0.0,
-        1e-40,
-        -1e-40,
-        3.4e38,
-        -3.4e38,
-        1e-30,
-        1e9,
-        -1e9,
+        np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40, 3.4e38, -3.4e38, 1e-30, 1e9, -1e9,
         1.0000001,
     ]
-)
+)  # fmt: skip
 PICTURES = ((480, 640), (1, 1), (3, 4000))
 
 
@@ -337,20 +324,10 @@ def attack_scores(rng: Generator) -> None:
 
 
 ATTACKS: tuple[Callable[[Generator], None], ...] = (
-    attack_detector,
-    attack_detector,
-    attack_yolo,
-    attack_yolo,
-    attack_oriented_overlaps,
-    attack_shapes,
-    attack_export,
-    attack_postprocessed,
-    attack_suppression,
-    attack_landmarks,
-    attack_poses,
-    attack_drawing,
-    attack_scores,
-)
+    attack_detector, attack_detector, attack_yolo, attack_yolo, attack_oriented_overlaps,
+    attack_shapes, attack_export, attack_postprocessed, attack_suppression, attack_landmarks,
+    attack_poses, attack_drawing, attack_scores,
+)  # fmt: skip
 
 
 def run_decoders(_: bytes, seed: int) -> Outcome:

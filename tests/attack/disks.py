@@ -1,7 +1,5 @@
 """`serialization_dir` on disks that are small, full or read-only: the results stay right."""
 
-from __future__ import annotations
-
 import os
 import random
 import subprocess

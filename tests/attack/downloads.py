@@ -4,8 +4,6 @@ Each case is a life of a folder. After each download the model is there, right a
 error of the package says why not; at the end a server that is right gives the model.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

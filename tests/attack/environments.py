@@ -1,7 +1,5 @@
 """LiteRT 2's models and environments, made, run and released by several threads at once."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -1,7 +1,5 @@
 """Random graphs, each the same for the same seed, with sizes of zero, one and primes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

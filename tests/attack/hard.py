@@ -5,8 +5,6 @@ Where these agree on a number, ours must be the same; where they do not, it must
 lie between them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing

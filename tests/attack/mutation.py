@@ -1,7 +1,5 @@
 """Damaged models: some values of a valid model's tables, or some of its bytes, are changed."""
 
-from __future__ import annotations
-
 import copy
 import random
 import struct

@@ -1,7 +1,5 @@
 """The differences to LiteRT's results that docs/ops.md names under "What is not promised"."""
 
-from __future__ import annotations
-
 from math import nan
 
 import numpy as np

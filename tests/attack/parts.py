@@ -1,7 +1,5 @@
 """The parts of the attack."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

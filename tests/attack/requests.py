@@ -1,7 +1,5 @@
 """Requests over HTTP that nobody should send: each gets an answer of the status that fits."""
 
-from __future__ import annotations
-
 import io
 import json
 import random

@@ -6,8 +6,6 @@ doubled or changed, no file of others touched, and every error must be the packa
 The table must have all rows after each run that is not killed.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 import random

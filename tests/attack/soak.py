@@ -1,7 +1,5 @@
 """Many runs, lives, bindings, cancellations: memory, descriptors, threads, GL objects stay."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,8 +1,6 @@
 """Tasks: calls from several threads, in streams, closed halfway, copied, dropped; bundles that are
 damaged, of other networks, or whose networks return hard values."""
 
-from __future__ import annotations
-
 import copy
 import logging
 import random
@@ -39,14 +37,8 @@ from tests.support.fake_networks import (
 BALL = Path(__file__).parents[2] / "examples" / "models" / "ball_segmenter.tflite"
 MODES = vision.RunningMode
 SHAPES = (
-    (180, 320, 3),
-    (1, 1, 3),
-    (3, 700, 3),
-    (500, 2, 4),
-    (64, 64, 4),
-    (77, 33, 3),
-    (1, 17000, 3),
-)
+    (180, 320, 3), (1, 1, 3), (3, 700, 3), (500, 2, 4), (64, 64, 4), (77, 33, 3), (1, 17000, 3),
+)  # fmt: skip
 REFUSALS = (gd.DelegateError, ValueError, TypeError, OSError)
 """Documented errors; RuntimeError only with our sentence."""
 LANDMARKERS: dict[str, tuple[Any, Any, str | None]] = {

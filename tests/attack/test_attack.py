@@ -1,7 +1,5 @@
 """A few cases of each attack in every run of the tests, and that the attack finds what is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -25,11 +23,8 @@ from tests.support.oracle import complete
 from tests.support.sketch import Sketch
 from tests.support.small import small_model
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 KEPT = Path(__file__).parent / "kept"
 ONE, TWO = (Outcome("result", (np.full(3, n, np.float32),)) for n in (1, 2))
-
 
 SEEDS = {
     "models": range(0, 150, 4),

@@ -1,7 +1,5 @@
 """Verdicts on drivers: damaged, on full disks, found at once, cut short by closing or a reset."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
@@ -186,13 +184,6 @@ def reset(folder: str, choose: random.Random) -> None:
 
 
 ATTACKS: tuple[Callable[[str, random.Random], None], ...] = (
-    damage,
-    forged_text,
-    another_op_is_wrong,
-    small_disks,
-    threads,
-    processes,
-    closed,
-    interrupted,
+    damage, forged_text, another_op_is_wrong, small_disks, threads, processes, closed, interrupted,
     reset,
-)
+)  # fmt: skip

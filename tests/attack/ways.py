@@ -1,7 +1,5 @@
 """The ways in which a model runs: LiteRT's CPU kernels, and the delegate with its hosts."""
 
-from __future__ import annotations
-
 import random
 import re
 import traceback

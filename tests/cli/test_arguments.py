@@ -1,7 +1,5 @@
 """The command line where there is no GPU: inspect, and what is wrong with arguments."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

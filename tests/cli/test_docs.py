@@ -1,7 +1,5 @@
 """Commands that the documentation names exist, with their options."""
 
-from __future__ import annotations
-
 import re
 
 import click

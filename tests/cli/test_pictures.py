@@ -1,7 +1,5 @@
 """Pictures read by Pillow: the numpy side of pictures against it, and a model's metadata."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

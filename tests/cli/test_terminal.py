@@ -1,7 +1,5 @@
 """Text and pictures of the commands, for terminals and for files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

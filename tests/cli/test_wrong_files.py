@@ -1,7 +1,5 @@
 """Files that are given by mistake: named, recognized, and refused at every door."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 python recreated.py SCREENSHOT
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from pathlib import Path

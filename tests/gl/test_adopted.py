@@ -1,7 +1,5 @@
 """Inside an app that draws with OpenGL: textures in, textures out, and a picture left alone."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -33,7 +31,7 @@ from tests.gl.test_delegate import desktop_app, es_app, stir
 from tests.support.small import allocated, check
 from tests.support.state import State
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 VERTEX = """#version {version}
 in vec2 corner;

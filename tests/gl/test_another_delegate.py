@@ -1,7 +1,5 @@
 """An interpreter whose delegate was closed, or lost its context, takes another one."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,8 +14,6 @@ import pytest
 import gles_delegate as gd
 from tests.gl.test_faults import LOSSES, lose_by_error
 from tests.support.small import INPUT, allocated, check, expected, run, small_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
 LARGE = np.concatenate([INPUT, -INPUT])

@@ -1,7 +1,5 @@
 """The examples of examples/app.py: on pictures, videos and cameras, headless and in a window."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
@@ -29,8 +27,6 @@ from tests.support.example import (
 )
 from tests.support.live import COLORS, color_model
 from tests.support.windows import keyboard, screenshot, started
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 MASKED = 0.55 * np.array((255, 140, 25)) + 0.45 * np.array(palette(2)[1])
 """The disc under a mask."""

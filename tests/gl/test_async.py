@@ -1,7 +1,5 @@
 """Runs that are started and not waited for, fences, and reading one run while the next runs."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Iterator
@@ -21,8 +19,6 @@ from tests.support.app import App
 from tests.support.small import INPUT, allocated, expected
 from tests.support.state import State
 from tests.support.trace import traced
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 WAITING = {"Buffer.read", "Buffer.read_into", "glClientWaitSync", "glFinish", "Context.finish"}
 

@@ -1,7 +1,5 @@
 """Barriers: where bytes are read that were written or written that are in use, and only there."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +11,6 @@ from tests.support.sketch import Sketch
 from tests.support.small import allocated
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl")
 SMALL, LARGE = (1, 8, 8, 4), (1, 600, 600, 4)
 
 STEPS = {"glDispatchCompute": "run", "glMemoryBarrier": "barrier"}

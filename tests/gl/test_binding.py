@@ -1,10 +1,8 @@
 """Buffers and textures of an app as inputs and outputs, against the same data through numpy."""
 
-from __future__ import annotations
-
 import ctypes
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from ctypes import c_int, c_uint, c_void_p
@@ -32,18 +30,9 @@ from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 256, (30, 44, 4), np.uint8)
 CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgb0": 4}
-
-
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
 
 
 def negated(shape: Sequence[int], dtype: str = "float32", scale: float = 0) -> bytes:
@@ -335,14 +324,8 @@ def laid_out(array: NDArray[Any], layout: str, dtype: str) -> NDArray[Any]:
 
 
 SHAPES = [
-    (1, 3, 5, 3),
-    (1, 3, 5, 4),
-    (1, 2, 3, 7),
-    (1, 1, 1, 5),
-    (1, 1, 1, 8),
-    (3, 5),
-    (2, 2, 2, 8),
-]
+    (1, 3, 5, 3), (1, 3, 5, 4), (1, 2, 3, 7), (1, 1, 1, 5), (1, 1, 1, 8), (3, 5), (2, 2, 2, 8),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("offset", [0, 4, 256])
@@ -478,8 +461,6 @@ def bound(app: App, layout: str = "bhwc") -> tuple[gd.Interpreter, moderngl.Buff
 
 ONES = np.ones(16, np.float32)
 POOL = {"padding": "SAME", "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1}
-
-
 WORK = ("glDispatchCompute", "glCopyBufferSubData", "glTexSubImage2D")
 
 

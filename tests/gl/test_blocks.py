@@ -1,7 +1,5 @@
 """Products whose work groups load what they multiply into shared memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +13,6 @@ from gles_delegate.runtime import tuning
 from tests.support.force import force_profile
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder, quantization
-
-pytestmark = [pytest.mark.usefixtures("gl")]
 
 BLOCKS = [block for block in profiles.NVIDIA.blocks if block]
 PROFILE = replace(

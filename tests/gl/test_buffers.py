@@ -1,7 +1,5 @@
 """Buffers of our own: what is written is read, whatever kind of memory it comes from or goes to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +11,6 @@ from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from tests.support.state import State
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 BYTES = bytes(range(64))
 

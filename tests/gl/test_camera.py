@@ -1,7 +1,5 @@
 """Published networks on published pictures: a texture gives what numpy gives."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,6 @@ import gles_delegate as gd
 from gles_delegate.gl.libegl import libegl
 from tests.gl.test_binding import ends
 from tests.support.app import App
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 # Positions between pixels, but not halfway: there, many colors would be rounded by chance.
 # Means of turned pixels leave some, and an 8-bit network or one sharp edge enlarges these.

@@ -1,7 +1,5 @@
 """Dispatches that one work group computes in sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -17,7 +15,7 @@ from tests.support.oracle import in_litert, in_ours, run
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 
 @pytest.fixture

@@ -1,15 +1,11 @@
 """Tensors that stay on the GPU from one model to the next."""
 
-from __future__ import annotations
-
 import moderngl
 import numpy as np
 import pytest
 
 import gles_delegate as gd
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SHAPE = (1, 3, 5, 6)
 

@@ -21,8 +21,6 @@ from tests.support.example import EXAMPLES
 from tests.support.small import INPUT, expected, small_model
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:

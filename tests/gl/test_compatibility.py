@@ -1,7 +1,5 @@
 """The self-test of a driver."""
 
-from __future__ import annotations
-
 import re
 from copy import copy
 from dataclasses import replace
@@ -19,8 +17,6 @@ from gles_delegate.runtime.session import Session
 from gles_delegate.verification.cases import load_cases
 from tests.support.force import force_limits
 from tests.support.lies import WRONG_RSQRT, lying_driver
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def test_a_right_driver_is_supported() -> None:

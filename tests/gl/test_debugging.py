@@ -1,7 +1,5 @@
 """Labels of objects, and a group for each dispatch, for graphics debuggers."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, c_char_p, c_int, c_uint, c_void_p
@@ -16,8 +14,6 @@ from gles_delegate.gl.functions import Functions
 from tests.support.oracle import in_litert, in_ours
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, allocated, check, run, with_a_detour
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SWITCH = "GLES_DELEGATE_DEBUG_GROUPS"
 PUSH, POP, OUTPUT = 0x8269, 0x826A, 0x92E0

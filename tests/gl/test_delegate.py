@@ -1,7 +1,5 @@
 """The delegate: threads, contexts, what it leaves as it was, and what it frees."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re
@@ -31,8 +29,6 @@ from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model, tiny_model
 from tests.support.state import State, objects_in
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 
 @pytest.fixture(autouse=True)
 def nothing_is_current() -> Iterator[None]:
@@ -40,13 +36,6 @@ def nothing_is_current() -> Iterator[None]:
     assert current_context() == 0
     yield
     assert current_context() == 0
-
-
-@pytest.fixture
-def egl() -> Iterator[gd.EglContext]:
-    context = gd.EglContext()
-    yield context
-    context.release()
 
 
 def es_app() -> tuple[gd.EglContext, moderngl.Context]:

@@ -1,7 +1,5 @@
 """dma-bufs: what is refused and, with an image of EGL's own in its place, what is made of one."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator
@@ -23,16 +21,7 @@ from tests.support.dmabufs import Dmabufs
 from tests.support.small import allocated
 from tests.support.state import State
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 _GL_TEXTURE_2D_KHR = 0x30B1
-
-
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
 
 
 @pytest.fixture

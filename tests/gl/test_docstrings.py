@@ -1,7 +1,5 @@
 """The examples in the docstrings of public names run, and print what they say."""
 
-from __future__ import annotations
-
 import dataclasses
 import doctest
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """One network, one picture, every way in: the same classes, objects, people and areas."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -33,8 +31,6 @@ from tests.support.live import (
 )
 from tests.support.mediapipe import Oracle
 from tests.support.yolo import found_in, yolo_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Rows = list[dict[str, Any]]
 

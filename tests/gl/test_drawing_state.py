@@ -1,7 +1,5 @@
 """Painter draws the same whatever the app has set, and leaves it as it was."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from tests.gl.test_egl import OPENGL_API
 from tests.support.sampling import choose, drawn
 from tests.support.state import State
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 KINDS = {"ES": 0, "core": 1, "compatibility": 2}
 """The profile bit of contexts of desktop OpenGL."""

@@ -1,7 +1,5 @@
 """EglContext and list_devices on a real driver."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +18,6 @@ from gles_delegate.gl.libegl import DEBIAN_PACKAGES, EglBinding, Handle, LibEgl,
 from tests.gl.test_binding import negated
 from tests.support.process import run_python
 from tests.support.small import allocated, check
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 OPENGL_API = 0x30A2
 DOUBLE = """#version 310 es

@@ -1,7 +1,5 @@
 """Every example, run as a user runs it."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +12,6 @@ from PIL import Image
 import gles_delegate as gd
 from tests.support.example import EXAMPLES, half_blue, pixels, run
 from tests.support.live import COLORS, mean_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 ENLARGING, BALL = (
     EXAMPLES / "models" / f"{name}.tflite" for name in ("super_resolution_x2", "ball_segmenter")

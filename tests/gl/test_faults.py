@@ -1,7 +1,5 @@
 """Single GL and EGL calls that fail: what is put back, freed and said all the same."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
@@ -21,8 +19,6 @@ from tests.gl.test_binding import PICTURE, App, negated
 from tests.gl.test_delegate import break_function, desktop_app, es_app, stir
 from tests.support.small import allocated, check
 from tests.support.state import State, objects_in
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 class Fault:

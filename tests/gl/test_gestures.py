@@ -1,7 +1,5 @@
 """`GestureRecognizer` beside MediaPipe's rules, with twins of its networks."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,8 +18,6 @@ from gles_apps.tasks.vision.gesture_recognizer import combined
 from gles_apps.vision.drawing import Drawing
 from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import GestureNetworks, fake_bundle
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Recognizer, Options = mp.vision.GestureRecognizer, mp.vision.GestureRecognizerOptions
 VIDEO = VisionTaskRunningMode.VIDEO

@@ -1,7 +1,5 @@
 """Threads stay threads where gevent and eventlet make greenlets of Python's; both are simulated."""
 
-from __future__ import annotations
-
 import _thread
 import queue
 import sys
@@ -12,8 +10,6 @@ from typing import Any, NoReturn
 import pytest
 
 from tests.support.process import run_python
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def greenlet(*_: object, **__: object) -> NoReturn:

@@ -1,7 +1,5 @@
 """Frames of GStreamer's pipelines: as the planes in numpy, lent and given back."""
 
-from __future__ import annotations
-
 import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -35,7 +33,7 @@ from tests.support.example import read_video
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder, quantization
 
-pytestmark = [pytest.mark.usefixtures("gl", "gstreamer"), pytest.mark.mesa]
+pytestmark = [pytest.mark.usefixtures("gstreamer"), pytest.mark.mesa]
 
 RNG = np.random.default_rng(0)
 COLORS = "videotestsrc num-buffers={} pattern=smpte ! video/x-raw,format={},width=48,height=36"

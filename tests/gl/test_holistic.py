@@ -1,7 +1,5 @@
 """`HolisticLandmarker` beside MediaPipe's rules, with twins of its networks."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,8 +14,6 @@ from gles_apps.tasks.options import ImageProcessingOptions, VisionTaskRunningMod
 from gles_apps.vision.drawing import Drawing
 from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import fake_bundle, holistic_bundle, plausible
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Holistic, Options = mp.vision.HolisticLandmarker, mp.vision.HolisticLandmarkerOptions
 VIDEO, STREAM = VisionTaskRunningMode.VIDEO, VisionTaskRunningMode.LIVE_STREAM

@@ -1,7 +1,5 @@
 """Requests to a model over HTTP, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json
@@ -22,8 +20,6 @@ from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder
 
 pytest.importorskip("starlette")
-pytestmark = pytest.mark.usefixtures("gl")
-
 MOST_BYTES, MOST_PIXELS = 1 << 20, 1 << 20
 
 

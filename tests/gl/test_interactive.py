@@ -1,7 +1,5 @@
 """`InteractiveSegmenterLegacy`, with a network that shows what it sees."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -13,8 +11,6 @@ from gles_apps.tasks.components.containers import NormalizedKeypoint
 from gles_apps.tasks.options import ImageProcessingOptions
 from gles_apps.tasks.vision.interactive_segmenter_legacy import disc
 from tests.support.fake_networks import MARKED, a_channel, last_channel
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Segmenter = mp.vision.InteractiveSegmenterLegacy
 Options = mp.vision.InteractiveSegmenterLegacyOptions

@@ -1,7 +1,5 @@
 """Contexts that end before the delegate, and others that get their addresses."""
 
-from __future__ import annotations
-
 import gc
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,7 +23,7 @@ from tests.support.process import run_python
 from tests.support.small import allocated, check
 from tests.support.state import State
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 NEXT = "another .*at its address .*make a new one"
 

@@ -1,7 +1,5 @@
 """Measures for llvmpipe only."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import resource
@@ -24,8 +22,6 @@ from tests.support.force import force_profile
 from tests.support.process import run_python
 from tests.support.sketch import Sketch
 from tests.support.small import allocated, expected, small_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 @pytest.fixture

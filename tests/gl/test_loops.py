@@ -1,7 +1,5 @@
 """Long loops, which llvmpipe ends without a word: each gives the right result or is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 import gles_delegate as gd
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
 WHOLE = gd.GpuDelegateOptions(require_full_delegation=True)
 
 

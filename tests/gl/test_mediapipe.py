@@ -1,7 +1,5 @@
 """Tasks beside MediaPipe 1.2.2 on its CPU, on the same bytes."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from pathlib import Path
@@ -30,7 +28,6 @@ from tests.support.mediapipe import (
     image,
 )
 
-pytestmark = pytest.mark.usefixtures("gl")
 VIDEO = vision.RunningMode.VIDEO
 CPU = mp.BaseOptions.Delegate.CPU
 

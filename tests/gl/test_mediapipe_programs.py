@@ -1,7 +1,5 @@
 """Programs in the style of MediaPipe's documentation, run with their imports changed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,6 @@ from PIL import Image as Pictures
 from tests.conftest import Require
 from tests.support.fake_networks import GestureNetworks, fake_bundle, holistic_bundle
 from tests.support.mediapipe import FOLDER, Oracle
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 CHANGES = (
     (r"import mediapipe as mp", "import gles_apps.tasks as mp"),

@@ -1,7 +1,5 @@
 """`GpuDelegate.memory`: what it counts, and when."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,8 +17,6 @@ from tests.support.command import call_json, saved
 from tests.support.force import force_driver
 from tests.support.oracle import in_litert, in_ours
 from tests.support.small import INPUT, allocated, expected, run, small_model, with_a_detour
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 TEXEL = 16
 

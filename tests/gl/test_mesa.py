@@ -1,7 +1,5 @@
 """Settings for Mesa in the environment, each in a separate process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -12,7 +10,7 @@ import pytest
 from gles_delegate.gl import mesa
 from tests.support.disks import NoMount, fill, small_disk
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 PROGRAM = """
 import sys

@@ -1,7 +1,5 @@
 """Landmarkers beside MediaPipe 1.2.3 in pictures of several objects; its graphs' constants."""
 
-from __future__ import annotations
-
 import json
 from functools import reduce
 from typing import Any
@@ -24,7 +22,6 @@ from tests.support.fake_networks import (
 from tests.support.mediapipe import FOLDER
 from tests.support.montages import KINDS, RECORDED, found, landmarker_of, montages, sha256
 
-pytestmark = pytest.mark.usefixtures("gl")
 RNG = np.random.default_rng(0)
 
 FARTHEST = {"face": 0.1, "hand": 0.5, "pose": 1.0}

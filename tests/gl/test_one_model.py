@@ -1,7 +1,5 @@
 """A model's file is opened once and parsed once at a start, whichever way it goes in."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -26,8 +24,6 @@ from gles_delegate.planning import outputs
 from tests.support.command import call, saved
 from tests.support.example import EXAMPLES
 from tests.support.small import with_a_detour
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 MODEL, PICTURE = EXAMPLES / "models" / "ball_segmenter.tflite", EXAMPLES / "ball.jpg"
 OPENED: list[str] = []

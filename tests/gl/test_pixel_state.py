@@ -22,7 +22,7 @@ from tests.support.live import read_texture
 from tests.support.small import allocated, check
 from tests.support.state import State
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 STORED = {
     0x0CF0: 1,
@@ -78,13 +78,6 @@ def ctx(request: pytest.FixtureRequest) -> Iterator[moderngl.Context]:
 
 def is_core() -> bool:
     return bool(Functions(Current().load).integer(0x9126) & 1)
-
-
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
 
 
 def spoil(gl: Functions, is_core: bool) -> list[float]:

@@ -1,15 +1,11 @@
 """Programs are ready for use before the first run."""
 
-from __future__ import annotations
-
 import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.functions import Functions
 from tests.support.small import allocated, check
 from tests.support.trace import traced
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 @pytest.fixture(params=["here", "floor"])

@@ -1,7 +1,5 @@
 """The region of a texture from a buffer: crops that another model chooses, without a read-back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +13,6 @@ from tests.gl.test_binding import PICTURE, ends, negated
 from tests.support.app import App
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.trace import traced
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SIZE = (9, 11)
 MATRICES = np.array(

@@ -1,7 +1,5 @@
 """One picture, all ways into a network: each has the same numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,8 +16,6 @@ from gles_apps.batch.pool import picture_rows
 from tests.support.app import App
 from tests.support.command import call, saved
 from tests.support.tflite_builder import ModelBuilder, quantization
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SIZES = [(97, 143), (720, 1280), (24, 24), (61, 9)]
 SIDE = 24

@@ -1,9 +1,6 @@
 """The sanitizer finds dispatches that write or read what they should not, and says so."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -23,8 +20,6 @@ from tests.support.lies import lying_driver
 from tests.support.oracle import complete, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def joined(s: Sketch) -> int:
@@ -96,13 +91,6 @@ LIES: dict[str, tuple[Any, str, str, str]] = {
         "fills lanes past the last channel",
     ),
 }
-
-
-@pytest.fixture
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 def sketched(build: Any) -> tuple[bytes, list[Any]]:

@@ -1,7 +1,5 @@
 """Files that one start leaves for the next."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -20,8 +18,6 @@ from gles_delegate.gl.program import Program
 from gles_delegate.runtime import constants, store
 from tests.support.force import force_driver
 from tests.support.small import allocated, check, small_model, tiny_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 class Counts:

@@ -1,9 +1,6 @@
 """Shaders that do not compile: the error names our file and line."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,15 +12,6 @@ from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
 from gles_delegate.shaders.dispatch import Call, Dispatch
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_plan import FLOOR, ROOMY, plan_of, sketched
-
-pytestmark = pytest.mark.usefixtures("gl")
-
-
-@pytest.fixture(scope="module")
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 def some_of_each_shader() -> dict[str, tuple[Dispatch, Dispatch]]:

@@ -1,19 +1,12 @@
 """Every block of Python in the README and in docs/ runs."""
 
-from __future__ import annotations
-
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import TIERS, Require
-from tests.support.snippets import ROOT, units
-
-pytestmark = pytest.mark.usefixtures("gl")
+from tests.support.snippets import run_apart, units
 
 
 @pytest.mark.mesa
@@ -34,15 +27,7 @@ def test_qt_quick_of_toolkits(
 
 
 def check_snippets(page: str, section: str, tmp_path: Path, require: Require) -> None:
-    result = subprocess.run(
-        [sys.executable, "-m", "tests.support.snippets", page, section],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    result = run_apart(page, section, tmp_path)
     missing = re.search(r"^ModuleNotFoundError: No module named '(\w+)'", result.stderr, re.M)
     if missing:
         require(TIERS.get(missing[1], "windows"), f"{missing[1]} is not installed")

@@ -20,7 +20,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.verification.cases import load_cases
 from tests.support.command import call, call_json
 
-pytestmark = pytest.mark.usefixtures("gl", "small")
+pytestmark = pytest.mark.usefixtures("small")
 
 NAMES = {*profiles.NAMED} - {"SOFTWARE", "LLVMPIPE"}
 

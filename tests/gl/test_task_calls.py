@@ -1,7 +1,5 @@
 """Tasks: wrong calls as MediaPipe answers them, running modes, live streams, textures, threads."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import logging
@@ -30,7 +28,6 @@ from tests.support.mediapipe import FOLDER, Oracle, image
 from tests.support.process import run_python
 from tests.support.sounds import RATE, SAMPLES, sound_classifier
 
-pytestmark = pytest.mark.usefixtures("gl")
 MODES = vision.RunningMode
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
 RNG = np.random.default_rng(0)

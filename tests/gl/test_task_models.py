@@ -1,7 +1,5 @@
 """Tasks with networks in the forms of Google's models, whose outputs are chosen here."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator
@@ -24,7 +22,6 @@ from tests.support.described_detectors import DescribedDetector
 from tests.support.fake_networks import fake_network
 from tests.support.mediapipe import image
 
-pytestmark = pytest.mark.usefixtures("gl")
 BLACK = image(np.zeros((200, 200, 3), np.uint8))
 
 

@@ -1,7 +1,5 @@
 """Inputs and drawings of networks for common tasks; ``gles-delegate watch``."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,8 +33,6 @@ from tests.support.process import run_python
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.windows import keyboard, started
 from tests.support.yolo import SIZE as YOLO_SIZE
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
 

@@ -1,7 +1,5 @@
 """TensorFlow and Mesa in one process, each with its own LLVM."""
 
-from __future__ import annotations
-
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +8,7 @@ import pytest
 
 from tests.support.process import ROOT, run_python
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 START = """
 import os, sys

@@ -27,8 +27,6 @@ from tests.support.small import INPUT, allocated, check, expected, run, small_mo
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 THREADS, RUNS = 8, 4000
 OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
 
@@ -360,13 +358,6 @@ def test_closing_while_others_call(own_delegate: bool) -> None:
             for future in calls:
                 error = future.exception(30)
                 assert error is None or "the delegate is closed" in str(error)
-
-
-@pytest.fixture
-def egl() -> Iterator[gd.EglContext]:
-    context = gd.EglContext()
-    yield context
-    context.release()
 
 
 def forget(own_thread: bool, context: Any = None) -> None:

@@ -1,9 +1,6 @@
 """Textures, names and contexts as toolkits make them, and what is said of those that do not fit."""
 
-from __future__ import annotations
-
 import ctypes
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,18 +20,11 @@ from tests.support.app import App
 from tests.support.process import run_python
 from tests.support.small import allocated, check
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.mesa]
+pytestmark = pytest.mark.mesa
 
 ALPHA, LUMINANCE, LUMINANCE_ALPHA = 0x1906, 0x1909, 0x190A
 _BYTE, _FLOAT, _4444 = gl_names.UNSIGNED_BYTE, gl_names.FLOAT, 0x8033
 RGBA = gd.ImageTransform(channels="rgba", mean=0, std=-255)
-
-
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
 
 
 def specified(

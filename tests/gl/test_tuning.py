@@ -1,7 +1,5 @@
 """Tiles chosen by measurement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -20,8 +18,6 @@ from gles_delegate.runtime.store import Store
 from tests.support.force import force_limits, force_profile
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Floats = NDArray[np.float32]
 

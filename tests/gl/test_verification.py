@@ -1,7 +1,5 @@
 """A device is compared with LiteRT's stored results, and its wrong ops run on the CPU."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -43,8 +41,6 @@ from tests.support.lies import (
 from tests.support.process import run_python
 from tests.support.sampling import choose, drawn
 from tests.support.state import State
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 CASES = load_cases()
 NAMES = [case.name for case in CASES]

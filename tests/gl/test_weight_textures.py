@@ -1,7 +1,5 @@
 """Weights that are read through textures, as on Mali."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,7 +21,7 @@ from tests.support.small import allocated, check, expected, run
 from tests.support.state import State
 from tests.support.trace import traced
 
-pytestmark = pytest.mark.usefixtures("gl", "mali")
+pytestmark = pytest.mark.usefixtures("mali")
 
 UPLOADS = ["glTexStorage2D", "glTexSubImage2D"]
 

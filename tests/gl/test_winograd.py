@@ -22,8 +22,6 @@ from tests.support.oracle import assert_sane, in_litert, in_ours, run, run_liter
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 NAMES = [name for name, profile in NAMED.items() if any(profile.winograd)]
 TOLERANCE = 2e-5
 """Maximum error, relative to the largest result; LiteRT's own is up to 5e-6."""

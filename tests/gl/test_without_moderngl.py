@@ -1,12 +1,6 @@
 """A machine without moderngl and glcontext, which have no wheels for most boards."""
 
-from __future__ import annotations
-
-import pytest
-
 from tests.support.process import run_python
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 BLOCKED = "import sys; sys.modules.update(moderngl=None, glcontext=None)\n"
 

@@ -1,7 +1,5 @@
 """YOLO networks in live apps and on the command line: outputs of known objects."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,8 +20,6 @@ from tests.support.example import pixels
 from tests.support.live import frame_of, live_app, mean_model, one_color
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Array = NDArray[Any]
 SHOWN = (96, 128)

@@ -1,7 +1,5 @@
 """YOLO networks in tasks: outputs of known objects, on the GPU and on the CPU."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path
@@ -22,8 +20,6 @@ from tests.support.command import saved
 from tests.support.live import one_color
 from tests.support.snippets import face_detector
 from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 NAMES = ["cat", "dog"]
 FRAME = one_color((90, 90, 90), 96, 128)

@@ -6,8 +6,6 @@ The app's scene samples three textures through samplers, blended and scissored. 
 network runs, it is drawn again by nothing but a draw call: pixels and queried state are the same.
 """
 
-from __future__ import annotations
-
 import ctypes
 import runpy
 import sys

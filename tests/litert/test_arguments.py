@@ -1,7 +1,5 @@
 """LiteRT's other arguments of the interpreter, with the meaning that they have there."""
 
-from __future__ import annotations
-
 import enum
 import inspect
 from collections.abc import Callable
@@ -16,8 +14,6 @@ from gles_delegate.runtime import litert_host
 from tests.support.oracle import litert_interpreter
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, check, expected, small_model
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Resolver = litert.OpResolverType
 

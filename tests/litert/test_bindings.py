@@ -1,8 +1,5 @@
 """GPU data bound to models that LiteRT's interpreter runs, wholly or in part, and to variables."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,15 +22,6 @@ from tests.support.oracle import (
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
-
-
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
 
 
 def closed(app: App, delegate: gd.GpuDelegate) -> None:

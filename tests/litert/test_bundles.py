@@ -1,7 +1,5 @@
 """Bundles of models, such as MediaPipe's .task files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from io import BytesIO
@@ -131,7 +129,6 @@ def test_damaged_bundles() -> None:
             model_of(bytes(damaged), "tiny")
 
 
-@pytest.mark.usefixtures("gl")
 def test_interpreters_take_members(tmp_path: Path) -> None:
     file = tmp_path / "hands.task"
     file.write_bytes(bundle())

@@ -1,7 +1,5 @@
 """The test that docs/ci.md shows, with a shipped model and with models of other types."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,6 @@ from numpy.typing import DTypeLike
 
 from tests.support.snippets import ROOT, snippets
 from tests.support.tflite_builder import ModelBuilder, quantization
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def quantized(dtype: DTypeLike) -> bytes:

@@ -1,7 +1,5 @@
 """compare and benchmark, as a user of the command line sees them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -28,8 +26,6 @@ from tests.support.oracle import complete
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
 from tests.support.tflite_builder import ModelBuilder, quantization
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """LiteRT 2's CompiledModel with our accelerator."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import platform
@@ -32,8 +30,6 @@ if metadata.version("ai-edge-litert") < "2.2":
     pytest.skip("LiteRT 2.1 does not accept this kind of accelerator", allow_module_level=True)
 compiled_model = pytest.importorskip("ai_edge_litert.compiled_model")
 from ai_edge_litert.hardware_accelerator import HardwareAccelerator  # noqa: E402
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Arrays = Sequence[NDArray[Any]]
 GPU, CPU = HardwareAccelerator.GPU, HardwareAccelerator.CPU

@@ -1,7 +1,5 @@
 """Composites run on the GPU by the nodes of their decomposition."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,7 +34,6 @@ Host = Callable[..., Any]
 SHAPE = (2, 5, 6)
 
 both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
-gl = pytest.mark.usefixtures("gl")
 
 
 def sketch() -> Sketch:
@@ -104,7 +101,6 @@ def check(host: Host, content: bytes, inputs: Sequence[NDArray[Any]], on_cpu: in
             assert time.name
 
 
-@gl
 @both_hosts
 @pytest.mark.parametrize("name", ["group_norm_2_groups_op", "l2_norm_composite"])
 def test_models_of_litert(name: str, host: Host, real_model: Callable[[str], bytes]) -> None:
@@ -114,7 +110,6 @@ def test_models_of_litert(name: str, host: Host, real_model: Callable[[str], byt
     check(host, content, [rng.normal(size=d["shape"]).astype(np.float32) for d in details])
 
 
-@gl
 @both_hosts
 @pytest.mark.parametrize("mixed", [False, True])
 def test_nested_and_twice(host: Host, mixed: bool) -> None:
@@ -131,7 +126,6 @@ def test_nested_and_twice(host: Host, mixed: bool) -> None:
     check(host, s.build(outputs), s.feeds, 2 * mixed)
 
 
-@gl
 @both_hosts
 @pytest.mark.parametrize("seed", range(6))
 def test_a_random_graph_as_one_composite(host: Host, seed: int) -> None:
@@ -148,7 +142,6 @@ def test_a_random_graph_as_one_composite(host: Host, seed: int) -> None:
     check(host, main.build(results), s.feeds)
 
 
-@gl
 @both_hosts
 def test_what_follows_runs_in_the_last_dispatch(host: Host) -> None:
     s = sketch()
@@ -165,7 +158,6 @@ def test_what_follows_runs_in_the_last_dispatch(host: Host) -> None:
         del interpreter
 
 
-@gl
 @both_hosts
 def test_resizing(host: Host) -> None:
     s = sketch()
@@ -184,7 +176,6 @@ def test_resizing(host: Host) -> None:
             assert_close(run(interpreter, inputs), run(theirs, inputs))
 
 
-@gl
 @both_hosts
 def test_8_bit_tensors(host: Host) -> None:
     s = sketch()
@@ -195,7 +186,6 @@ def test_8_bit_tensors(host: Host) -> None:
     check(host, s.build([s.composite(s.subgraph(quantized), [x], [y])]), s.feeds)
 
 
-@gl
 @both_hosts
 def test_an_unsupported_node_inside_keeps_all_on_the_cpu(host: Host) -> None:
     s = sketch()
@@ -270,7 +260,6 @@ def test_odd_decompositions_are_refused(
     assert why in reason(b, [y])
 
 
-@gl
 @both_hosts
 def test_results_that_are_inputs_or_constants(host: Host) -> None:
     def build(b: ModelBuilder) -> list[int]:

@@ -1,7 +1,5 @@
 """Functions that converters write in pieces join the convolution that they read several times."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -15,7 +13,7 @@ from tests.support.oracle import assert_close, complete, run_delegated, run_gles
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 SHAPE = (1, 4, 6, 8)
 SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 1e-42])
@@ -102,7 +100,6 @@ PIECES = [
     silu, silu_swapped, hard_swish, gelu, prelu_by_select, prelu_by_relu, clamped, within,
     silu_of_silu,
 ]  # fmt: skip
-
 
 CONVERSIONS = ("view", "pack_integers", "unpack_integers")
 

@@ -1,7 +1,5 @@
 """IF and WHILE, whose subgraphs take their place where constants and shapes give the conditions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +14,6 @@ from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import assert_close, in_litert, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import NO_INPUT, ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SHAPE = (2, 5, 6)
 Host = Callable[..., Any]

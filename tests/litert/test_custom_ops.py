@@ -1,7 +1,5 @@
 """MediaPipe's custom ops against XNNPACK, the only one of LiteRT's kernels that has them."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,8 +13,6 @@ from PIL import Image
 
 from tests.support.oracle import assert_close, run, run_gles
 from tests.support.sketch import Dims, Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SAME, VALID = 1, 2
 

@@ -1,7 +1,5 @@
 """Damaged numbers of a model: refused with a reason, or such that LiteRT's kernels disagree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +16,6 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import in_litert, in_ours, run, run_litert
 from tests.support.tflite_builder import ModelBuilder, quantization
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SIZE = (1, 4, 4, 4)
 SLIDING = dict(stride_w=1, stride_h=1, dilation_w_factor=1, dilation_h_factor=1)

@@ -1,7 +1,5 @@
 """Detection on pictures, with long loops, in half precision and with damaged options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,8 +31,6 @@ from tests.support.oracle import (
     run_litert,
 )
 from tests.support.sketch import Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SSD = "custom_ssd_mobilenet_v2_fpn_lite_320x320"
 NAME = "TFLite_Detection_PostProcess"

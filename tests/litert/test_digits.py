@@ -1,7 +1,5 @@
 """The networks for handwritten digits in examples/models, on pictures of scans they never saw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +14,6 @@ from gles_apps import vision
 from gles_apps.tasks import vision as tasks
 from tests.support.command import call_json
 from tests.support.example import EXAMPLES, pixels, run
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 CLASSIFIER, DETECTOR = (
     EXAMPLES / "models" / f"digit_{name}.tflite" for name in ("classifier", "detector")

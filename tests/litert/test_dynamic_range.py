@@ -4,8 +4,6 @@ LiteRT rounds their activations to 8 bits at run time, and the delegate does not
 closely with the same model in float, and loosely with LiteRT.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -28,15 +26,12 @@ from tests.support.schema import Values
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder, blockwise, quantization
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 CASES = (  # those that LiteRT has kernels for: op, weights for 5 channels, axis, scales
     ("CONV_2D", (6, 3, 3, 5), 0, 1),
     ("CONV_2D", (6, 3, 3, 5), 0, 6),
     ("DEPTHWISE_CONV_2D", (1, 3, 3, 5), 3, 5),
     ("FULLY_CONNECTED", (7, 5), 0, 1),
 )
-
 
 TYPES = {"int8": 127, "int4": 7, "int2": 1}
 """With the largest number of each."""

@@ -1,7 +1,5 @@
 """Every model of the published folder, in both hosts, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,6 @@ from tests.model_report import HOSTS, SUFFIXES, find_models, run_in
 from tests.support.models import ONE_A_KERNEL
 from tests.support.sampling import choose
 from tests.unit.test_plan import FLOOR
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 FILES = sorted(path for path in MODELS.rglob("*") if path.suffix in SUFFIXES)
 NAMES = [str(path.relative_to(MODELS)) for path in FILES]

@@ -1,7 +1,5 @@
 """Model files whose constants are behind the FlatBuffer, in other files, or beyond 2 GB."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +15,6 @@ from gles_delegate.model import reader
 from tests.support.schema import pack_model
 from tests.support.small import INPUT, check, expected, run, small_model
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SHAPE = (2, 5)
 X = np.linspace(-1, 1, 10, dtype=np.float32).reshape(SHAPE)

@@ -1,7 +1,5 @@
 """Values that depend only on constants and shapes are computed while planning, as by LiteRT."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -68,7 +66,6 @@ def check(case: Case) -> bool:
 
 @pytest.mark.parametrize("in_host", [in_ours, in_litert])
 @pytest.mark.parametrize("op", ["WHERE", "BROADCAST_ARGS"])
-@pytest.mark.usefixtures("gl")
 def test_sizes_that_depend_on_constants(op: str, in_host: Callable[..., Any]) -> None:
     """The rows of a picture that a constant mask picks; a row, as wide as two shapes need."""
     s = Sketch(np.random.default_rng(0))
@@ -128,7 +125,6 @@ def sized_by_shapes(dtype: str) -> tuple[Sketch, bytes]:
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("host", [in_ours, in_litert])
-@pytest.mark.usefixtures("gl")
 def test_sizes_that_shapes_give(dtype: str, host: Callable[..., Any]) -> None:
     s, content = sized_by_shapes(dtype)
     with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:
@@ -150,7 +146,6 @@ def test_sizes_that_shapes_give(dtype: str, host: Callable[..., Any]) -> None:
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
 
 
-@pytest.mark.usefixtures("gl")
 def test_a_shape_that_is_a_result() -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.feed((2, 3, 5))
@@ -191,7 +186,6 @@ def test_what_litert_refuses_is_left_to_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["nmp", "style_transfer_quantized_dynamic"])
-@pytest.mark.usefixtures("gl")
 def test_published_models_run_wholly(name: str, real_model: Callable[[str], bytes]) -> None:
     with gd.GpuDelegate() as delegate:
         gd.Interpreter(model_content=real_model(name), experimental_delegates=[delegate])
@@ -200,7 +194,6 @@ def test_published_models_run_wholly(name: str, real_model: Callable[[str], byte
 
 
 @pytest.mark.parametrize("read_by_cpu", [False, True])
-@pytest.mark.usefixtures("gl")
 def test_the_shape_of_what_the_cpu_makes(read_by_cpu: bool) -> None:
     """A node on the CPU may read the shape as well; it then computes that itself."""
     s = Sketch(np.random.default_rng(0))
@@ -255,7 +248,6 @@ def scaled_by_rows(s: Sketch, x: int, y: int, *, inside: bool) -> list[int]:
 
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("host", [in_ours, in_litert])
-@pytest.mark.usefixtures("gl")
 def test_numbers_of_the_shape_of_what_a_segment_does_not_read(
     host: Callable[..., Any], inside: bool
 ) -> None:

@@ -1,7 +1,5 @@
 """Each guard of a shader, taken out: the check of writes, or a wrong result, shows it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,8 +21,6 @@ from tests.support.guards import GLSL, Guard, guards
 from tests.support.oracle import complete, run_litert
 from tests.support.sketch import Sketch
 from tests.support.verification import built
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 GUARDS = guards()
 TABLE = {case.id: case for case in CASES}
@@ -137,13 +133,6 @@ PROFILES: dict[str, tuple[Profile, ...]] = {
     "winograd_out": WINOGRAD,
 }
 INCLUDE = re.compile(r'#include "(.+)"')
-
-
-@pytest.fixture(scope="module")
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 @cache

@@ -1,7 +1,5 @@
 """Tensors stored as float16, where precision_loss_allowed lets them be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -16,8 +14,6 @@ from tests.support.force import force_limits, force_profile
 from tests.support.oracle import in_ours, run, run_litert
 from tests.support.sampling import choose
 from tests.support.sketch import Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 MODELS = ("mnist_model", "face_detection_front")
 CASES_OF_ALL = [case for case in CASES if case.op in ("GRAPH", "CONCATENATION")]

@@ -1,7 +1,5 @@
 """Weights that a device reads as float16 or int8: without loss where they are so in the model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,7 +15,7 @@ from tests.support.oracle import assert_close, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 Model = tuple[bytes, list[Any]]
 

@@ -1,7 +1,5 @@
 """The delegate inside LiteRT's own interpreter: life-cycle, errors, and what it leaves alone."""
 
-from __future__ import annotations
-
 import gc
 import random
 import textwrap
@@ -34,8 +32,6 @@ from tests.support.resources import require_flat
 from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
 from tests.support.small import _WEIGHTS, INPUT, check, run, small_model, tiny_model, with_a_detour
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def in_litert(delegate: gd.GpuDelegate, content: bytes | None = None) -> LiteRt:

@@ -27,8 +27,6 @@ from tests.support.process import run_python
 from tests.support.same import assert_same
 from tests.support.tflite_builder import ModelBuilder
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 same = partial(assert_same, rtol=1e-4, atol=1e-5)
 
 A, B = (np.linspace(start, 2, 8, dtype=np.float32).reshape(2, 4) for start in (-1, 0))

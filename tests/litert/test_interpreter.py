@@ -1,7 +1,5 @@
 """The interpreter beside LiteRT's own: the same calls, the same dictionaries, the same errors."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -20,8 +18,6 @@ from tests.support.models import REAL_MODELS
 from tests.support.same import assert_same
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder, quantization
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 X = np.array([[-1.0, 0.0, 2.0, 3.5]], np.float32)
 
@@ -574,13 +570,6 @@ def test_the_report_of_a_whole_model() -> None:
         assert delegate.report.fully_delegated
         assert [node.op for node in delegate.report.nodes] == ["ADD", "RELU", "TANH"]
         assert str(delegate.report).endswith("3 of 3 nodes run on the GPU, stored as float32")
-
-
-@pytest.fixture
-def egl() -> Iterator[EglContext]:
-    context = EglContext()
-    yield context
-    context.release()
 
 
 def test_a_model_that_fails_leaves_no_context(monkeypatch: pytest.MonkeyPatch) -> None:

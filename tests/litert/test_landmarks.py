@@ -1,7 +1,5 @@
 """MediaPipe's ops for landmarks, which nothing in LiteRT has, against the same in numpy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,6 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import WHOLE, assert_close, in_litert, in_ours, run_delegated, run_gles
 from tests.support.sketch import Dims, Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Floats = NDArray[np.floating[Any]]
 HOSTS = pytest.mark.parametrize("host", [run_gles, run_delegated])

@@ -1,7 +1,5 @@
 """Tensors larger than a storage block, and more work groups than fit along an axis."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,8 +10,6 @@ from tests.support.oracle import assert_close, assert_sane, in_ours, run, run_gl
 from tests.support.sampling import choose
 from tests.support.small import small_model
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 WITHOUT_STORE = ("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5", "TFLite_Detection_PostProcess")
 """Ops whose shaders read and write their own storage block, which is never large."""

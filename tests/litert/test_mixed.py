@@ -1,7 +1,5 @@
 """Models of which some nodes stay on the CPU, in our interpreter."""
 
-from __future__ import annotations
-
 import logging
 import random
 import signal
@@ -36,8 +34,6 @@ from tests.support.oracle import (
 from tests.support.random_graphs import random_graph
 from tests.support.sketch import Sketch
 from tests.support.small import INPUT, expected, small_model, with_a_detour
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 ALL = 99  # more segments than any graph here has
 

@@ -1,7 +1,5 @@
 """The published models, wholly on the GPU, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +13,6 @@ from tests.support.force import force_profile
 from tests.support.models import REAL_MODELS
 from tests.support.oracle import run
 from tests.support.sampling import choose
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 TOLERANCE = 1e-4
 SMALL = ("mnist_model", "face_landmark")

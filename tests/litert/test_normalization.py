@@ -1,7 +1,5 @@
 """Normalizations, however a converter writes them, run as one dispatch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
@@ -16,7 +14,7 @@ from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 PROFILES = {"amd": AMD, "midgard": MIDGARD, "llvmpipe": LLVMPIPE}
 

@@ -1,7 +1,5 @@
 """Numbers at the edges of their types, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,8 +9,6 @@ from numpy.typing import NDArray
 from tests.op_table import CASES
 from tests.support.oracle import complete, run_gles, run_litert
 from tests.support.sketch import Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 NORMAL = np.geomspace(1.2e-38, 3e38, 4001)
 """From the smallest normal float32 to about the largest."""

@@ -1,8 +1,6 @@
 """Every op, in every shape and with every attribute of the table, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,13 +37,6 @@ OF_EACH_TYPE = one_of_each(CASES, lambda case: (case.op, *case.types()))
 INSIDE = choose("inside LiteRT", OF_EACH_TYPE, sample(OF_EACH_TYPE, 300))
 IN_A_CHAIN = choose("in a chain", OF_EACH_TYPE, sample(OF_EACH_TYPE, 300))
 GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
-
-
-@pytest.fixture(scope="session")
-def context(gl: None) -> Iterator[gd.EglContext]:
-    context = gd.EglContext()
-    yield context
-    context.release()
 
 
 def as_param(case: Case) -> Any:

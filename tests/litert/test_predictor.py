@@ -1,7 +1,5 @@
 """`Predictor` in this process: columns, pictures, batches."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,8 +18,6 @@ from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
 from tests.support.small import means
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Array = NDArray[Any]
 

@@ -1,8 +1,5 @@
 """Every form of the kernels of every profile, on whatever device there is, beside LiteRT's."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -14,7 +11,7 @@ from tests.support import sampling
 from tests.support.force import forms_of_profiles
 from tests.support.verification import built
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 CONVOLUTIONS = (
     *("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "CONV_3D", "CONV_3D_TRANSPOSE"),
@@ -31,13 +28,6 @@ def cases_of(*ops: str) -> list[Case]:
 EVERY = [*cases_of(*CONVOLUTIONS), *sample(cases_of(*OTHERS), 20, seed=0)]
 SAMPLE = EVERY if sampling.fresh else sample(EVERY, 60 if sampling.everything else 10)
 sampling.counts["by profile"] = len(SAMPLE), len(EVERY)
-
-
-@pytest.fixture(scope="module")
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 @pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.id)

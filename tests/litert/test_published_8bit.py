@@ -4,8 +4,6 @@ LiteRT's own two sets of kernels differ by up to 19 steps at the end of these ne
 compared is the class, its score, and the correlation of all scores.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,6 @@ from PIL import Image
 
 import gles_delegate as gd
 from tests.support.oracle import delegated_interpreter, gles_interpreter, litert_interpreter, run
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 CLASSIFIERS = {  # and the steps, of 255, by which the score of the best class may differ
     "mobilenet_v1_0.25_128_quant": 2,

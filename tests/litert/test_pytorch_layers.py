@@ -1,7 +1,5 @@
 """LSTMs and GRUs as PyTorch's models have them, which become one recurrent layer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -12,8 +10,6 @@ from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from tests.support.oracle import assert_close, run_delegated, run_gles, run_litert
 from tests.support.pytorch import TorchLayer
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 BOTH = ("lstm", "gru")
 CELLS = pytest.mark.parametrize("cell", BOTH)

@@ -1,7 +1,5 @@
 """Random numbers from run to run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +19,6 @@ from tests.support.oracle import (
     run_gles,
 )
 from tests.support.sketch import Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 IN_HOSTS = pytest.mark.parametrize("in_host", [in_ours, in_litert])
 SEEDED = {

@@ -1,7 +1,5 @@
 """Recurrent layers: the state that lasts, 8-bit weights, and 8-bit activations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +18,6 @@ from tests.support.oracle import (
     run_litert,
 )
 from tests.support.sketch import Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 LAYERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("UNIDIRECTIONAL_SEQUENCE_LSTM", dict(x=(2, 3, 7), units=5)),

@@ -1,7 +1,5 @@
 """LSTMs and GRUs in a WHILE, or unrolled, which become one recurrent layer."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 
@@ -25,8 +23,6 @@ from tests.support.oracle import (
     run_gles,
     run_litert,
 )
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 CELLS = ("lstm", "basic lstm", "gru", "gru, reset first")
 HOSTS = pytest.mark.parametrize("host", [gles_interpreter, delegated_interpreter])

@@ -1,7 +1,5 @@
 """Models whose inputs are resized: one program serves many sizes."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from collections.abc import Hashable, Iterator
@@ -187,7 +185,6 @@ def open_network() -> bytes:
 
 
 @pytest.mark.parametrize("host", ["ours", "ours without LiteRT", "LiteRT's"])
-@pytest.mark.usefixtures("gl")
 def test_sizes_that_the_file_leaves_open(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     content = open_network()
     reference = Interpreter(model_content=content)

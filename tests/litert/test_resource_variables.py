@@ -1,7 +1,5 @@
 """Resource variables: state that nodes read and assign to, shared by all subgraphs of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,8 +11,6 @@ import gles_delegate as gd
 from tests.support.oracle import assert_close, in_litert, in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 SHAPE = (1, 4, 6)
 FRAME = (1, 1, 6)

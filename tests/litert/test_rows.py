@@ -1,7 +1,5 @@
 """Rows that `planning.rows` calls independent are independent in LiteRT's kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

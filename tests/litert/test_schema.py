@@ -1,7 +1,5 @@
 """Numbers of the schema that are written down here, against LiteRT's own schema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,9 +1,5 @@
 """Reductions that the invocations of a work group share, against LiteRT's CPU kernels."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-
 import pytest
 
 import gles_delegate as gd
@@ -19,7 +15,7 @@ from tests.support.force import force_profile
 from tests.support.oracle import assert_close, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
 
-pytestmark = pytest.mark.usefixtures("gl", "floor")
+pytestmark = pytest.mark.usefixtures("floor")
 
 
 def residual(s: Sketch, op: str, x: Dims, out: int) -> int:
@@ -102,13 +98,6 @@ CASES = [
     for op, row in ROWS.items()
     for case in row
 ]
-
-
-@pytest.fixture(scope="module")
-def context() -> Iterator[gd.EglContext]:
-    context = gd.EglContext()
-    yield context
-    context.release()
 
 
 @pytest.fixture(params=PROFILES)

@@ -1,7 +1,5 @@
 """Signatures run their subgraphs, in both hosts."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,8 +13,6 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from tests.support.oracle import in_litert, in_ours
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 Host = Callable[..., Any]
 Floats = NDArray[np.float32]

@@ -1,7 +1,5 @@
 """Inputs whose values give sizes of tensors: each run has its own sizes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,10 @@ from gles_delegate.model.reader import ModelFile
 from tests.support.oracle import in_litert, in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch
 
-pytestmark = pytest.mark.usefixtures("gl")
-
 Arrays = Sequence[NDArray[Any]]
 Host = Callable[..., Any]
 
 both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
-
-
 OPS = ("BROADCAST_TO", "FILL", "RANGE", "RESHAPE", "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE")
 
 

@@ -1,7 +1,5 @@
 """Sparse constants behind DENSIFY: expanded while planning, as LiteRT expands them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import flatbuffers
@@ -14,8 +12,6 @@ import gles_delegate as gd
 from gles_delegate.model.reader import read_model
 from tests.support.oracle import assert_close, run_gles, run_litert
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def compressed(dense: NDArray[Any]) -> tuple[NDArray[Any], list[int], list[int]]:

@@ -1,7 +1,5 @@
 """Tasks on LiteRT's CPU kernels; tests/gl/test_mediapipe.py compares them with MediaPipe."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TensorFlow's lists of tensors; LiteRT runs the same models without them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -16,8 +14,6 @@ from tests.litert.test_recurrent_loops import CELLS, HOSTS, SIZES
 from tests.support.keras import KerasLayer, keras_model
 from tests.support.oracle import assert_close, run, run_gles, run_litert
 from tests.support.sketch import Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def both_models(cell: str, **attributes: Any) -> tuple[Sketch, bytes, bytes]:

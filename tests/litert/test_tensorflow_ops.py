@@ -1,7 +1,5 @@
 """TensorFlow's ops, which a converter with SELECT_TF_OPS writes and LiteRT for Python lacks."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -12,8 +10,6 @@ import gles_delegate as gd
 from gles_delegate.model.schema import TENSORFLOW_OP
 from tests.support.command import call
 from tests.support.tflite_builder import ModelBuilder
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def model(inside: bool) -> bytes:

@@ -1,8 +1,5 @@
 """Types that are not the GPU's own, on their way in and out, in both hosts and in bound buffers."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,21 +37,12 @@ def turned(dtype: str) -> tuple[bytes, list[NDArray[Any]]]:
 
 @pytest.mark.parametrize("host", [run_gles, run_delegated])
 @pytest.mark.parametrize("dtype", VALUES)
-@pytest.mark.usefixtures("gl")
 def test_inputs_and_outputs(dtype: str, host: Any) -> None:
     content, feeds = turned(dtype)
     assert_close(host(content, feeds), run_litert(content, feeds))
 
 
-@pytest.fixture
-def app() -> Iterator[App]:
-    app = App()
-    yield app
-    app.close()
-
-
 @pytest.mark.parametrize("dtype", VALUES)
-@pytest.mark.usefixtures("gl")
 def test_bound_buffers(dtype: str, app: App) -> None:
     content, (x,) = turned(dtype)
     interpreter = app.interpreter(content)
@@ -69,7 +57,6 @@ def test_bound_buffers(dtype: str, app: App) -> None:
 
 @pytest.mark.parametrize("host", [run_gles, run_delegated])
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1])
-@pytest.mark.usefixtures("gl")
 def test_numbers_that_no_int32_is(number: int, host: Any) -> None:
     content, (x,) = turned("int64")
     large = x.copy()
@@ -78,7 +65,6 @@ def test_numbers_that_no_int32_is(number: int, host: Any) -> None:
         host(content, [large])
 
 
-@pytest.mark.usefixtures("gl")
 def test_constants_that_no_int32_is() -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.feed(values=[1, 2], dtype="int64")

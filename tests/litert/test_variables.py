@@ -1,7 +1,5 @@
 """Variable tensors: what an LSTM keeps from one run to the next."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -16,8 +14,6 @@ from tests.support.oracle import (
     run,
 )
 from tests.support.sketch import Sketch
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 
 def lstm(s: Sketch, x: int, depth: int, units: int, state: tuple[int, int]) -> int:

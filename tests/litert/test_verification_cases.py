@@ -1,7 +1,5 @@
 """The package's verification cases are the op table's, with LiteRT's results."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """`gles_apps.vision` on published networks and pictures, on the GPU and on LiteRT's CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +27,6 @@ from gles_apps.vision.skeletons import COCO_KEY_POINTS
 from gles_delegate import ImageTransform
 from gles_delegate.model.reader import read_model
 from tests.support.oracle import gles_interpreter, litert_interpreter, run
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 EYES = {"left man": ((163, 130), (206, 126)), "right man": ((279, 98), (326, 97))}
 """In pixels of face.jpg, as one sees them."""

@@ -4,8 +4,6 @@ The 8-bit ones have float activations, which LiteRT's kernels round to 8 bits at
 results are compared closely with the same network in float.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +22,6 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.outputs import read_metadata
 from tests.support.command import call_json
 from tests.support.oracle import run
-
-pytestmark = pytest.mark.usefixtures("gl")
 
 # In pixels of the pictures, as one sees them: left, top, right and bottom.
 SEEN = {

@@ -5,67 +5,23 @@ that draws attributes at random. To add an op: write the three in the module of 
 name them in that module's ``OPS``.
 """
 
-from __future__ import annotations
+from importlib import import_module
 
-from tests.op_table import (
-    arithmetic,
-    axes,
-    bits,
-    blocks,
-    detection,
-    eight_bit,
-    elementwise,
-    fourier,
-    graphs,
-    indices,
-    joins,
-    parts,
-    products,
-    randomness,
-    rearrangement,
-    recurrent,
-    scattering,
-    stablehlo,
-    volumes,
-    windows,
-)
 from tests.op_table.base import Cases, Op
 from tests.op_table.case import Case, make_case
 from tests.op_table.sampling import one_of_each, sample
 
 __all__ = [
-    "CASES",
-    "LEFT_TO_LITERT",
-    "LEFT_TO_THE_DRIVER",
-    "LITERT_REFUSES",
-    "OPS",
-    "Case",
-    "one_of_each",
-    "sample",
-]
+    "CASES", "LEFT_TO_LITERT", "LEFT_TO_THE_DRIVER", "LITERT_REFUSES", "OPS", "Case",
+    "one_of_each", "sample",
+]  # fmt: skip
 
-_MODULES = (
-    windows,
-    volumes,
-    arithmetic,
-    axes,
-    products,
-    randomness,
-    recurrent,
-    fourier,
-    rearrangement,
-    scattering,
-    joins,
-    parts,
-    blocks,
-    indices,
-    detection,
-    bits,
-    stablehlo,
-    elementwise,
-    eight_bit,
-    graphs,
+_SUBJECTS = (
+    *("windows", "volumes", "arithmetic", "axes", "products", "randomness", "recurrent", "fourier"),
+    *("rearrangement", "scattering", "joins", "parts", "blocks", "indices", "detection", "bits"),
+    *("stablehlo", "elementwise", "eight_bit", "graphs"),
 )
+_MODULES = [import_module(f"{__name__}.{subject}") for subject in _SUBJECTS]
 
 OPS: dict[str, Op] = {op: row for module in _MODULES for op, row in module.OPS.items()}
 

@@ -1,14 +1,21 @@
 """Ops along axes: reductions, positions, running sums, softmax."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import CHANNELS, EXTREMES, TENSOR_TYPES, Attributes, Cases, Op, random_dims
+from tests.op_table.base import (
+    CHANNELS,
+    EXTREMES,
+    TENSOR_TYPES,
+    Attributes,
+    Cases,
+    Op,
+    each,
+    random_dims,
+)
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
@@ -30,10 +37,6 @@ def mean_cases() -> Iterator[Attributes]:
         yield dict(x=(1, 1000), axes=(1,), keep_dims=keep_dims)
 
 
-def mean_random(rng: random.Random) -> Attributes:
-    return reduction_random(rng, 7)
-
-
 def softmax(
     s: Sketch,
     op: str,
@@ -46,21 +49,14 @@ def softmax(
 
 
 def softmax_cases() -> Iterator[Attributes]:
-    for x, beta in itertools.product(((10,), (3, 10), (2, 3, 10), (1, 4, 5, 6)), (0.5, 1.0, 2.0)):
-        yield dict(x=x, beta=beta)
-    for x in ((1,), (5, 1), (1, 3), (1, 1001), (3, 1001), (1, 3, 3, 130), (3, 5, 4, 3)):
-        yield dict(x=x)
-    yield dict(x=(1, 64, 64, 2))
-    yield dict(x=(2, 3, 4, 5, 6))
-    yield dict(x=(0, 3))
-    yield dict(x=(2, 4), beta=0.0)
-    yield dict(x=(2, 4), beta=-1.0)
-    for offset in (500.0, -500.0):
-        yield dict(x=(2, 7), scale=30.0, offset=offset)
+    yield from each(x=((10,), (3, 10), (2, 3, 10), (1, 4, 5, 6)), beta=(0.5, 1.0, 2.0))
+    yield from each(x=((1,), (5, 1), (1, 3), (1, 1001), (3, 1001), (1, 3, 3, 130), (3, 5, 4, 3)))
+    yield from each(x=((1, 64, 64, 2), (2, 3, 4, 5, 6), (0, 3)))
+    yield from each(dict(x=(2, 4)), beta=(0.0, -1.0))
+    yield from each(dict(x=(2, 7), scale=30.0), offset=(500.0, -500.0))
     yield dict(x=(2, 7), scale=1e4)
     yield dict(x=(20, 300), scale=1e4)
-    for beta in (1.0, 0.0, -1.0):
-        yield dict(x=(2, 16391), beta=beta)
+    yield from each(dict(x=(2, 16391)), beta=(1.0, 0.0, -1.0))
     yield dict(x=(1, 70001), scale=1e4)
 
 
@@ -87,13 +83,9 @@ def local_response_normalization(
 def local_response_normalization_cases() -> Iterator[Attributes]:
     for channels, radius in itertools.product(CHANNELS, (0, 1, 5)):
         yield dict(x=(1, 3, 2, channels), radius=radius)
-    for beta, bias, alpha in itertools.product(
-        (1.0, 0.5, 0.75, 2.0, -1.5, 0.0), (0.5, 2.0), (0.1, 3.0)
-    ):
-        yield dict(beta=beta, bias=bias, alpha=alpha)
+    yield from each(beta=(1.0, 0.5, 0.75, 2.0, -1.5, 0.0), bias=(0.5, 2.0), alpha=(0.1, 3.0))
     yield dict(radius=100)
-    yield dict(x=(0, 3, 2, 5))
-    yield dict(x=(2, 3, 2, 0))
+    yield from each(x=((0, 3, 2, 5), (2, 3, 2, 0)))
     yield dict(bias=20.0, alpha=-0.5)
 
 
@@ -223,10 +215,7 @@ def top_k(
 
 def top_k_cases() -> Iterator[Attributes]:
     yield dict(runtime=True)
-    for x, k in itertools.product(
-        ((9,), (3, 5), (2, 3, 8), (2, 3, 4, 6), (2, 1, 3, 2, 5)), (1, 3, 5)
-    ):
-        yield dict(x=x, k=k)
+    yield from each(x=((9,), (3, 5), (2, 3, 8), (2, 3, 4, 6), (2, 1, 3, 2, 5)), k=(1, 3, 5))
     for kind in ("float32", "int32", "int8", "uint8", "int16", "int64"):
         yield dict(x=(3, 50), k=11, kind=kind, equal=True)
         yield dict(x=(3, 13), k=13, kind=kind, equal=True)
@@ -318,13 +307,8 @@ def over_channels_cases() -> Iterator[Attributes]:
         yield dict(x=x, scale=30.0)
     for channels in CHANNELS:
         yield dict(x=(1, 7, 6, channels))
-    yield dict(x=(3, 1001))
-    yield dict(x=(1, 2050))
-    yield dict(x=(2, 4101))
-    yield dict(x=(1, 64, 64, 2))
-    yield dict(x=(300, 67))
-    yield dict(x=(2, 7), scale=0.0)
-    yield dict(x=(2, 7), scale=1e-8)
+    yield from each(x=((3, 1001), (1, 2050), (2, 4101), (1, 64, 64, 2), (300, 67)))
+    yield from each(dict(x=(2, 7)), scale=(0.0, 1e-8))
     yield dict(x=(16, 5), special=True)
     yield dict(x=(3, 2051), special=True)
 
@@ -341,7 +325,7 @@ OPS: dict[str, Op] = {
         local_response_normalization_cases,
         local_response_normalization_random,
     ),
-    "MEAN": Op(reduction, mean_cases, mean_random),
+    "MEAN": Op(reduction, mean_cases, lambda rng: reduction_random(rng, 7)),
     "SUM": Op(reduction, number_cases, number_random),
     "REDUCE_PROD": Op(reduction, number_cases, number_random),
     "REDUCE_MAX": Op(reduction, extremum_cases, number_random),
@@ -356,10 +340,8 @@ OPS: dict[str, Op] = {
     "LOG_SOFTMAX": Op(over_channels, over_channels_cases, over_channels_random),
 }
 
-
 # The mean of nothing is NaN.
 LEFT_TO_LITERT: Cases = (("MEAN", dict(x=(0, 3), axes=(0,))),)
-
 
 LITERT_REFUSES: Cases = (
     ("SOFTMAX", dict(x=())),

@@ -1,9 +1,8 @@
 """Shared by the tables of ops: the description of an op, and values to draw from."""
 
-from __future__ import annotations
-
+import itertools
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +35,12 @@ class Op:
     model: Callable[..., int | Sequence[int]]
     fixed: Callable[[], Iterable[Attributes]]
     draw: Callable[[random.Random], Attributes] | None = None
+
+
+def each(fixed: Attributes | None = None, /, **choices: Iterable[Any]) -> Iterator[Attributes]:
+    """The fixed attributes with every combination of the choices; the last changes fastest."""
+    for values in itertools.product(*choices.values()):
+        yield {**(fixed or {}), **dict(zip(choices, values, strict=True))}
 
 
 def random_dims(rng: random.Random, rank: int, largest: int = 9) -> Dims:

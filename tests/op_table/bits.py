@@ -1,26 +1,17 @@
 """BITCAST, BUCKETIZE, and the functions of StableHLO that LiteRT computes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import EXTREMES, Attributes, Op, random_dims
+from tests.op_table.base import EXTREMES, Attributes, Op, each, random_dims
 from tests.op_table.elements import INTEGER_EXTREMES
 from tests.support.sketch import Dims, Sketch
 
 SHAPES: tuple[Dims, ...] = (
-    (),
-    (1,),
-    (7,),
-    (3, 5),
-    (2, 3, 4),
-    (3, 4, 5, 7),
-    (2, 3, 4, 5, 6),
-    (0, 3),
-)
+    (), (1,), (7,), (3, 5), (2, 3, 4), (3, 4, 5, 7), (2, 3, 4, 5, 6), (0, 3),
+)  # fmt: skip
 
 
 def draw(s: Sketch, shape: Dims, dtype: str) -> int:
@@ -71,12 +62,9 @@ def bucketize(
 
 
 def bucketize_cases() -> Iterator[Attributes]:
-    for x in SHAPES:
-        yield dict(x=x)
-    for dtype in ("int32", "int64"):
-        yield dict(x=(3, 5, 7), dtype=dtype)
-    yield dict(x=(9,), boundaries=(0.5,))
-    yield dict(x=(9,), boundaries=())
+    yield from each(x=SHAPES)
+    yield from each(dict(x=(3, 5, 7)), dtype=("int32", "int64"))
+    yield from each(dict(x=(9,)), boundaries=((0.5,), ()))
     yield dict(x=(300,), boundaries=tuple(range(-18, 19)))
     yield dict(x=(16,), special=True)
 
@@ -114,8 +102,7 @@ def stablehlo_op(op: str) -> Op:
     def cases() -> Iterator[Attributes]:
         for x in SHAPES:
             yield dict(x=x, dtype=TYPES_OF[op][0])
-        for dtype in TYPES_OF[op][1:]:
-            yield dict(x=(3, 5, 7), dtype=dtype)
+        yield from each(dict(x=(3, 5, 7)), dtype=TYPES_OF[op][1:])
         for dtype in ("float32", "int32"):
             if dtype in TYPES_OF[op]:
                 yield dict(special=True, dtype=dtype)

@@ -1,14 +1,12 @@
 """Blocks of pixels to channels, to batches and back, and images of another size."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims, random_image
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims, random_image
 from tests.op_table.typed import TYPES, data, ints, moved, random_type, with_types
 from tests.support.sketch import Dims, Sketch
 
@@ -52,8 +50,7 @@ def space_to_depth_cases() -> Iterator[Attributes]:
         yield dict(x=(1, 3 * block, 2 * block, depth), block=block)
     yield dict(x=(3, 4, 6, 7), block=2)
     yield dict(x=(0, 2, 2, 3), block=2)
-    for dtype in ("int32", "int8", "uint8"):
-        yield dict(x=(2, 4, 6, 3), block=2, dtype=dtype)
+    yield from each(dict(x=(2, 4, 6, 3), block=2), dtype=("int32", "int8", "uint8"))
 
 
 def space_to_depth_random(rng: random.Random) -> Attributes:
@@ -134,22 +131,12 @@ RESIZE_MODES: tuple[Attributes, ...] = ({}, {"align_corners": True}, {"half_pixe
 
 def resize_bilinear_cases() -> Iterator[Attributes]:
     for x, size in (
-        ((1, 4, 5, 3), (8, 10)),
-        ((1, 4, 5, 4), (12, 15)),
-        ((1, 4, 5, 3), (7, 9)),
-        ((1, 9, 11, 5), (4, 5)),
-        ((1, 8, 8, 4), (4, 4)),
-        ((1, 9, 11, 5), (3, 17)),
-        ((1, 4, 5, 3), (4, 5)),
-        ((1, 6, 7, 2), (1, 1)),
-        ((1, 3, 4, 18), (3, 7)),
-        ((1, 1, 1, 5), (4, 3)),
-        ((1, 1, 6, 8), (5, 6)),
-        ((3, 5, 4, 7), (11, 6)),
-        ((1, 33, 33, 21), (65, 65)),
-        ((1, 17, 13, 1), (10, 29)),
-        ((0, 4, 5, 1), (3, 3)),
-    ):
+        ((1, 4, 5, 3), (8, 10)), ((1, 4, 5, 4), (12, 15)), ((1, 4, 5, 3), (7, 9)),
+        ((1, 9, 11, 5), (4, 5)), ((1, 8, 8, 4), (4, 4)), ((1, 9, 11, 5), (3, 17)),
+        ((1, 4, 5, 3), (4, 5)), ((1, 6, 7, 2), (1, 1)), ((1, 3, 4, 18), (3, 7)),
+        ((1, 1, 1, 5), (4, 3)), ((1, 1, 6, 8), (5, 6)), ((3, 5, 4, 7), (11, 6)),
+        ((1, 33, 33, 21), (65, 65)), ((1, 17, 13, 1), (10, 29)), ((0, 4, 5, 1), (3, 3)),
+    ):  # fmt: skip
         for mode in RESIZE_MODES:
             yield dict(x=x, size=size, **mode)
 
@@ -210,7 +197,6 @@ OPS: dict[str, Op] = {
     "BATCH_TO_SPACE_ND": Op(batch_op, with_types(batch_to_space_cases), batch_to_space_random),
     "RESIZE_NEAREST_NEIGHBOR": Op(resize_nearest, resize_nearest_cases, resize_nearest_random),
 }
-
 
 LITERT_REFUSES: Cases = (
     ("RESIZE_BILINEAR", dict(x=(1, 4, 5, 3), size=(0, 3))),

@@ -1,7 +1,5 @@
 """One case of the table: a row and attributes for it."""
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Boxes of detected objects."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -9,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from flatbuffers import flexbuffers
 
-from tests.op_table.base import Attributes, Op
+from tests.op_table.base import Attributes, Op, each
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
@@ -96,8 +94,8 @@ def post_process_cases() -> Iterator[Attributes]:
     for least in (-1.0, 0.95, 2.0):
         yield dict(boxes=20, labels=2, least=least)
         yield dict(boxes=20, labels=2, least=least, regular=True)
-    for each in (1, 100):
-        yield dict(boxes=40, labels=3, each=each, regular=True, most=20)
+    for times in (1, 100):
+        yield dict(boxes=40, labels=3, each=times, regular=True, most=20)
     yield dict(boxes=1, labels=1)
     yield dict(boxes=9, labels=2, depth=8)
     yield dict(boxes=9, labels=2, most=1)
@@ -149,18 +147,15 @@ def suppression_cases() -> Iterator[Attributes]:
         yield dict(boxes=boxes, most=most)
     for overlap in (0.0, 0.1, 1.0, 1.5):
         yield dict(boxes=40, overlap=overlap, most=30)
-    for least in (float("-inf"), 0.0, 0.9, 1.0):
-        yield dict(boxes=20, least=least)
+    yield from each(dict(boxes=20), least=(float("-inf"), 0.0, 0.9, 1.0))
     yield dict(boxes=20, flat=True, most=8)
     yield dict(boxes=20, flat=True, most=30, least=0.8)
-    for runtime in ((2,), (3,), (4,), (3, 4)):
-        yield dict(boxes=20, runtime=runtime)
+    yield from each(dict(boxes=20), runtime=((2,), (3,), (4,), (3, 4)))
 
 
 def soft_cases() -> Iterator[Attributes]:
     yield from suppression_cases()
-    for sigma, overlap in itertools.product((0.1, 0.5, 3.0), (0.3, 1.0, 1.5)):
-        yield dict(boxes=30, most=20, sigma=sigma, overlap=overlap)
+    yield from each(dict(boxes=30, most=20), sigma=(0.1, 0.5, 3.0), overlap=(0.3, 1.0, 1.5))
     yield dict(boxes=20, sigma=0.5, runtime=(5,), overlap=0.8)
     yield dict(boxes=20, sigma=0.5, flat=True, overlap=0.8)
 

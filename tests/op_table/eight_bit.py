@@ -1,7 +1,5 @@
 """Quantized tensors: ops that compute, on integers of 8 and 16 bits."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -13,11 +11,7 @@ from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
 ZERO_POINTS = {"int8": 3, "uint8": 131, "int16": 0}
-
-
 IN_SCALE = 0.05
-
-
 FINER = 1 / 256
 """How much smaller the steps of 16 bits are."""
 

@@ -1,7 +1,5 @@
 """Models of one element-wise op on tensors of any type, and the numbers to give to it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from typing import Any
@@ -15,10 +13,7 @@ from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
 Shapes = tuple[Dims, ...]
-
-
 INTEGER_EXTREMES = (0, 1, -1, 2, -3, 7, 46341, -46341, 2**31 - 1, -(2**31))
-
 
 RANGES = {
     **dict.fromkeys(("int32", "int64"), (-60, 60)),
@@ -28,19 +23,10 @@ RANGES = {
     "int16": (-(2**15), 2**15 - 1),
 }
 
-
 ZERO_POINTS = {"int8": -4, "uint8": 124, "int16": 0}
-
-
 FIXED_OUTPUTS = {"LOGISTIC": (1 / 256, 0), "TANH": (1 / 128, 128)}
-
-
 POSITIVE = ("LOG", "SQRT", "RSQRT")
-
-
 DIVISIONS = ("DIV", "FLOOR_DIV", "FLOOR_MOD")
-
-
 COMPARISONS = ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
 
 

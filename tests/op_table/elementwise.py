@@ -3,8 +3,6 @@
 A row "ADD (8-bit)" has the quantized cases of ADD, and "ADD (int32)" the integer cases.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterable, Iterator
@@ -14,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.op_table.base import ACTIVATIONS, Attributes, Op, random_dims
+from tests.op_table.base import ACTIVATIONS, Attributes, Op, each, random_dims
 from tests.op_table.elements import COMPARISONS, Shapes, add_n, elementwise
 from tests.support.sketch import Dims
 
@@ -23,30 +21,15 @@ SHAPES: Shapes = (
     (2, 3, 4, 5, 6), (2, 1, 3, 2, 1, 2), (0, 3), (3, 0),
 )  # fmt: skip
 
-
 PAIRS: tuple[Shapes, ...] = (
-    ((), ()),
-    ((5,), (5,)),
-    ((5,), (1,)),
-    ((3, 5), ()),
-    ((3, 5), (3, 1)),
-    ((3, 1), (1, 5)),
-    ((3, 4, 5), (4, 1)),
-    ((1, 4, 5, 6), (1, 4, 5, 6)),
-    ((1, 4, 5, 6), (6,)),
-    ((1, 4, 5, 8), (1, 1, 1, 8)),
-    ((1, 4, 5, 6), (1, 4, 5, 1)),
-    ((3, 4, 5, 6), (1, 4, 5, 6)),
-    ((3, 4, 5, 6), (3, 1, 1, 6)),
-    ((3, 1, 5, 1), (1, 4, 1, 6)),
-    ((2, 3, 4, 5, 6), (2, 3, 4, 5, 6)),
-    ((2, 1, 4, 1, 6), (3, 1, 5, 1)),
-    ((0, 3), (1, 3)),
-)
-
+    ((), ()), ((5,), (5,)), ((5,), (1,)), ((3, 5), ()), ((3, 5), (3, 1)), ((3, 1), (1, 5)),
+    ((3, 4, 5), (4, 1)), ((1, 4, 5, 6), (1, 4, 5, 6)), ((1, 4, 5, 6), (6,)),
+    ((1, 4, 5, 8), (1, 1, 1, 8)), ((1, 4, 5, 6), (1, 4, 5, 1)), ((3, 4, 5, 6), (1, 4, 5, 6)),
+    ((3, 4, 5, 6), (3, 1, 1, 6)), ((3, 1, 5, 1), (1, 4, 1, 6)), ((2, 3, 4, 5, 6), (2, 3, 4, 5, 6)),
+    ((2, 1, 4, 1, 6), (3, 1, 5, 1)), ((0, 3), (1, 3)),
+)  # fmt: skip
 
 SAME_TRIPLES: tuple[Shapes, ...] = tuple((x, x, x) for x in SHAPES)
-
 
 ROW_TRIPLES: tuple[Shapes, ...] = tuple(
     (condition, x, x)
@@ -54,36 +37,18 @@ ROW_TRIPLES: tuple[Shapes, ...] = tuple(
     for condition in ((), x[:1])
 )
 
-
 BROADCAST_TRIPLES: tuple[Shapes, ...] = (
-    ((), (3, 5), (3, 5)),
-    ((1,), (1, 1), ()),
-    ((5,), (3, 5), ()),
-    ((3, 1), (1, 5), (3, 5)),
-    ((3, 1), (1, 5), ()),
-    ((1, 4, 5, 1), (1, 4, 5, 6), (6,)),
-    ((3, 1, 1, 6), (4, 5, 1), (3, 4, 5, 6)),
-    ((1, 4, 1, 1), (1, 1, 5, 1), (3, 1, 1, 7)),
-    ((2, 1, 4, 1, 1), (3, 1, 5, 1), (6,)),
-    ((0, 3), (1, 3), ()),
-)
-
+    ((), (3, 5), (3, 5)), ((1,), (1, 1), ()), ((5,), (3, 5), ()), ((3, 1), (1, 5), (3, 5)),
+    ((3, 1), (1, 5), ()), ((1, 4, 5, 1), (1, 4, 5, 6), (6,)),
+    ((3, 1, 1, 6), (4, 5, 1), (3, 4, 5, 6)), ((1, 4, 1, 1), (1, 1, 5, 1), (3, 1, 1, 7)),
+    ((2, 1, 4, 1, 1), (3, 1, 5, 1), (6,)), ((0, 3), (1, 3), ()),
+)  # fmt: skip
 
 TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
-
-
 FLOAT, NUMBER, BIT = ("float32",), ("float32", "int32"), ("bool",)
-
-
 INTEGER, WIDE, SHORT = ("int32",), ("int64",), ("int16",)
-
-
 INT8, BYTE = ("int8",), ("int8", "uint8")
-
-
 RESCALED, ALIKE = (0.05, 0.031, 0.07), (0.05, 0.05, 0.05)
-
-
 FINER = (0.0005, 0.00031, 0.0007)
 
 
@@ -127,8 +92,7 @@ class Row:
             if a != b:
                 yield dict(x=(b, a))
                 yield dict(x=(a, b), constant=(len(b) % 2,))
-        yield dict(x=((3, 5, 6, 7),) * 2, constant=(0,))
-        yield dict(x=((3, 5, 6, 7),) * 2, constant=(1,))
+        yield from each(dict(x=((3, 5, 6, 7),) * 2), constant=((0,), (1,)))
 
     def draw(self, rng: random.Random) -> Attributes:
         case = drawn(rng, self.arity, self.dtypes) | rng.choice(self.choices)
@@ -241,22 +205,15 @@ TURNS = (
     *extreme(1, *FLOAT),
 )
 
-
 MAGNITUDES = (spanning(1e-38, 3e38), *extreme(1, *FLOAT))
-
-
 QUOTIENTS = extreme(2, *INTEGER, without=(0, -(2**31)))  # the rest stop LiteRT, or its process
-
-
 ACTS = tuple({"fused_activation_function": act} for act in (*ACTIVATIONS, "NONE"))
-
 
 # GLSL compilers may take 0 times infinity for 0.
 ALPHAS: tuple[Attributes, ...] = (
     {"alpha": 0.0, "without": (-np.inf,)},
     *({"alpha": alpha} for alpha in (1.0, 1.5, -0.5, 0.2)),
 )
-
 
 FAKE_QUANTS: tuple[Attributes, ...] = tuple(
     {"min": low, "max": high, "num_bits": bits, "narrow_range": False}
@@ -266,9 +223,7 @@ FAKE_QUANTS: tuple[Attributes, ...] = tuple(
     )
 )
 
-
 VARIANTS: tuple[Attributes, ...] = ({"approximate": True}, {"approximate": False})
-
 
 ROWS = {
     "ABS": Row(1, NUMBER, extreme(1, *NUMBER)),
@@ -344,7 +299,6 @@ ROWS = {
     "LEAKY_RELU (8-bit)": Row(1, BYTE, choices=ALPHAS, scales=RESCALED),
 }
 
-
 OPS: dict[str, Op] = {name: Op(elementwise, row.cases, row.draw) for name, row in ROWS.items()}
 OPS |= {
     "ATAN2": Op(elementwise, atan2_cases, drawn_atan2),
@@ -378,7 +332,6 @@ LEFT_TO_LITERT: tuple[tuple[str, Attributes], ...] = (
     ("LOGICAL_AND", dict(x=((3, 5), (3, 5)), dtype="bool", out="int32")),
     ("ADD (int32)", dict(x=((3, 5), (3, 5)), dtype="int32", out="bool")),
 )
-
 
 LITERT_REFUSES: tuple[tuple[str, Attributes], ...] = (
     *((op, dict(row.simple, past_newest=1)) for op, row in ROWS.items()),

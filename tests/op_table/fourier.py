@@ -1,7 +1,5 @@
 """Fourier transforms, and complex numbers."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -9,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from flatbuffers import flexbuffers
 
-from tests.op_table.base import EXTREMES, Attributes, Cases, Op, random_dims
+from tests.op_table.base import EXTREMES, Attributes, Cases, Op, each, random_dims
 from tests.support.sketch import Dims, Sketch
 
 
@@ -52,8 +50,7 @@ def part(s: Sketch, op: str, x: Dims, special: bool = False) -> int:
 
 
 def part_cases() -> Iterator[Attributes]:
-    for x in ((), (1,), (5,), (3, 4), (2, 3, 5), (2, 3, 4, 8), (0, 3), (4, 1, 2)):
-        yield dict(x=x)
+    yield from each(x=((), (1,), (5,), (3, 4), (2, 3, 5), (2, 3, 4, 8), (0, 3), (4, 1, 2)))
     yield dict(x=(16, 16), special=True)
 
 
@@ -107,8 +104,7 @@ def mfcc(
 
 
 def mfcc_cases() -> Iterator[Attributes]:
-    for runtime in (False, True):
-        yield dict(x=(1, 9, 257), runtime=runtime)
+    yield from each(dict(x=(1, 9, 257)), runtime=(False, True))
     for x in ((3, 5, 513), (1, 1, 257), (2, 3, 200)):
         yield dict(x=x, count=40)
     yield dict(x=(1, 4, 33), bands=1, count=1, low=0)

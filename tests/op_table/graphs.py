@@ -1,13 +1,12 @@
 """Graphs of several ops, for what one op alone does not show: fusion, buffers, odd outputs."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Op
+from tests.op_table.base import Op
 from tests.support.keras import KerasLayer
 from tests.support.pytorch import TorchLayer
 from tests.support.sketch import Sketch
@@ -401,64 +400,37 @@ def many_live_tensors(s: Sketch) -> int:
     return values[0]
 
 
-@_graph
-def lstm_in_a_loop(s: Sketch) -> list[int]:
-    return _in_a_loop(s, KerasLayer(steps=3, batch=2, depth=3, units=6))
-
-
-@_graph
-def basic_lstm_in_a_loop(s: Sketch) -> list[int]:
-    return _in_a_loop(s, KerasLayer("basic lstm", steps=3, depth=3, units=4))
-
-
-@_graph
-def gru_in_a_loop(s: Sketch) -> list[int]:
-    return _in_a_loop(s, KerasLayer("gru", steps=3, depth=4, units=4))
-
-
-@_graph
-def gru_in_a_loop_reset_first(s: Sketch) -> list[int]:
-    return _in_a_loop(s, KerasLayer("gru, reset first", steps=2, units=5, all_results=False))
-
-
-@_graph
-def lstm_unrolled(s: Sketch) -> list[int]:
-    return KerasLayer(steps=3, depth=3, units=4).unroll(s, *_sequence_and_states(s, (3, 1, 3), 2))
-
-
-@_graph
-def gru_unrolled(s: Sketch) -> list[int]:
-    layer = KerasLayer("gru", steps=2, depth=4, units=4)
-    return layer.unroll(s, *_sequence_and_states(s, (2, 1, 4), 1))
-
-
-@_graph
-def lstm_of_pytorch(s: Sketch) -> list[int]:
-    return TorchLayer(steps=3, batch=2, depth=3, units=4, backward=True).add(s)
-
-
-@_graph
-def gru_of_pytorch(s: Sketch) -> list[int]:
-    return TorchLayer("gru", steps=3, depth=3, units=5, shown=(1,)).add(s)
-
-
-def _sequence_and_states(s: Sketch, shape: tuple[int, ...], states: int) -> tuple[int, list[int]]:
-    return s.feed(shape), [s.feed((1, 4)) for _ in range(states)]
-
-
-def _in_a_loop(s: Sketch, layer: KerasLayer) -> list[int]:
-    x = s.feed((layer.steps, layer.batch, layer.depth))
-    states = [s.feed((layer.batch, layer.units)) for _ in range(layer.states)]
-    outputs = layer.add(s, x, states)
+def _in_a_loop(s: Sketch, **options: Any) -> list[int]:
+    layer = KerasLayer(**options)
+    outputs = layer.add(s, *layer.feeds(s))
     return [s.op("TANH", [outputs[2]]), *outputs[3 : 3 + layer.states]]
+
+
+def _unrolled(s: Sketch, **options: Any) -> list[int]:
+    layer = KerasLayer(**options)
+    return layer.unroll(s, *layer.feeds(s))
+
+
+def _of_pytorch(s: Sketch, **options: Any) -> list[int]:
+    return TorchLayer(**options).add(s)
+
+
+GRAPHS |= {
+    "lstm_in_a_loop": partial(_in_a_loop, steps=3, batch=2, depth=3, units=6),
+    "basic_lstm_in_a_loop": partial(_in_a_loop, cell="basic lstm", steps=3, depth=3, units=4),
+    "gru_in_a_loop": partial(_in_a_loop, cell="gru", steps=3, depth=4, units=4),
+    "gru_in_a_loop_reset_first": partial(
+        _in_a_loop, cell="gru, reset first", steps=2, units=5, all_results=False
+    ),
+    "lstm_unrolled": partial(_unrolled, steps=3, depth=3, units=4),
+    "gru_unrolled": partial(_unrolled, cell="gru", steps=2, depth=4, units=4),
+    "lstm_of_pytorch": partial(_of_pytorch, steps=3, batch=2, depth=3, units=4, backward=True),
+    "gru_of_pytorch": partial(_of_pytorch, cell="gru", steps=3, depth=3, units=5, shown=(1,)),
+}
 
 
 def graph(s: Sketch, op: str, of: str) -> int | Sequence[int]:
     return GRAPHS[of](s)
 
 
-def graph_cases() -> Iterator[Attributes]:
-    return ({"of": name} for name in GRAPHS)
-
-
-OPS = {"GRAPH": Op(graph, graph_cases)}
+OPS = {"GRAPH": Op(graph, lambda: ({"of": name} for name in GRAPHS))}

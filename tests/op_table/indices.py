@@ -1,14 +1,12 @@
 """Elements picked by indices."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims
 from tests.op_table.typed import X, data, moved, random_type, random_values, scalar, with_types
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
@@ -159,8 +157,7 @@ def reverse_sequence_cases() -> Iterator[Attributes]:
     yield dict(x=(9, 3), seq_dim=1, batch_dim=0, constant=True, wide=True)
     yield dict(x=(2, 1, 5), seq_dim=1, batch_dim=2)
     yield dict(x=(2, 4, 0), seq_dim=1, batch_dim=0)
-    for dtype in ("int32", "uint8"):
-        yield dict(x=(3, 4, 5), seq_dim=1, batch_dim=0, dtype=dtype)
+    yield from each(dict(x=(3, 4, 5), seq_dim=1, batch_dim=0), dtype=("int32", "uint8"))
 
 
 def reverse_sequence_random(rng: random.Random) -> Attributes:
@@ -183,8 +180,7 @@ def matrix_diag(s: Sketch, op: str, x: Dims, dtype: str = "float32", zero_point:
 def matrix_diag_cases() -> Iterator[Attributes]:
     for rank, dtype in itertools.product(range(1, 5), NUMBERS):
         yield dict(x=X[:rank], dtype=dtype)
-    for x in ((1,), (8,), (3, 9), (0,), (2, 0), (0, 3)):
-        yield dict(x=x)
+    yield from each(x=((1,), (8,), (3, 9), (0,), (2, 0), (0, 3)))
 
 
 def matrix_diag_random(rng: random.Random) -> Attributes:
@@ -203,8 +199,7 @@ def matrix_set_diag(
 def matrix_set_diag_cases() -> Iterator[Attributes]:
     for rank, dtype in itertools.product(range(2, 6), NUMBERS):
         yield dict(x=X[:rank], dtype=dtype)
-    for x in ((1, 1), (8, 5), (5, 8), (2, 3, 9), (2, 9, 3), (0, 3), (2, 3, 0)):
-        yield dict(x=x)
+    yield from each(x=((1, 1), (8, 5), (5, 8), (2, 3, 9), (2, 9, 3), (0, 3), (2, 3, 0)))
     yield dict(x=(4, 4), constant=(0,))
     yield dict(x=(3, 4, 4), constant=(1,))
 
@@ -233,8 +228,7 @@ def one_hot(
 
 def one_hot_cases() -> Iterator[Attributes]:
     for rank in range(5):
-        for axis in range(-1, rank + 1):
-            yield dict(x=X[:rank], depth=6, axis=axis)
+        yield from each(dict(x=X[:rank], depth=6), axis=range(-1, rank + 1))
     yield dict(x=(3, 4), depth=1)
     yield dict(x=(3, 4), depth=8, on=2.5, off=-1.5)
     yield dict(x=(7,), depth=5, constant=True)
@@ -269,10 +263,8 @@ OPS: dict[str, Op] = {
     "ONE_HOT": Op(one_hot, one_hot_cases, one_hot_random),
 }
 
-
 # LiteRT stores 0 off the diagonal, whatever it means.
 LEFT_TO_LITERT: Cases = (("MATRIX_DIAG", dict(x=(3,), dtype="int8", zero_point=3)),)
-
 
 LITERT_REFUSES: Cases = (
     ("ONE_HOT", dict(x=(2,), depth=-1)),

@@ -1,7 +1,5 @@
 """Tensors with something before and behind them: paddings, concatenations, packs."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -9,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims
 from tests.op_table.typed import TYPES, X, data, moved, random_type, with_types
 from tests.support.sketch import Dims, Sketch
 
@@ -23,14 +21,12 @@ def pad(s: Sketch, op: str, x: Dims, pads: tuple[Dims, ...], wide: bool = False)
 def pad_cases() -> Iterator[Attributes]:
     x = (2, 3, 4, 5, 3)
     for rank in range(1, 6):
-        yield dict(x=x[:rank], pads=((0, 0),) * rank)
-        yield dict(x=x[:rank], pads=((1, 2),) * rank)
+        yield from each(dict(x=x[:rank]), pads=(((0, 0),) * rank, ((1, 2),) * rank))
         for axis in range(rank):
             pads = tuple((2, 1) if i == axis else (0, 0) for i in range(rank))
             yield dict(x=x[:rank], pads=pads)
     yield dict(x=(), pads=())
-    yield dict(x=(0, 3), pads=((1, 1), (0, 0)))
-    yield dict(x=(0, 3), pads=((0, 0), (1, 1)))
+    yield from each(dict(x=(0, 3)), pads=(((1, 1), (0, 0)), ((0, 0), (1, 1))))
     yield dict(x=(1, 8, 9, 3), pads=((0, 0), (1, 1), (1, 1), (0, 0)))
     yield dict(x=(1, 8, 9, 4), pads=((0, 0), (0, 1), (0, 1), (0, 0)))
     yield dict(x=(1, 8, 9, 4), pads=((0, 0), (0, 0), (0, 0), (0, 12)))
@@ -153,8 +149,7 @@ def concatenation_cases() -> Iterator[Attributes]:
     yield dict(shapes=((1, 19, 19, 12), (1, 10, 19, 12)), axis=1)
     yield dict(shapes=((1, 1083, 4), (1, 600, 4), (1, 150, 4)), axis=1)
     pair = ((1, 3, 4, 5), (1, 3, 4, 2))
-    for constants in ((0,), (1,)):
-        yield dict(shapes=pair, axis=-1, constants=constants)
+    yield from each(dict(shapes=pair, axis=-1), constants=((0,), (1,)))
     yield dict(shapes=pair + pair, axis=-1, constants=(1, 2))
     yield dict(shapes=((2, 3, 4, 5),), axis=3, twice=True)
     yield dict(shapes=pair, axis=3, twice=True)
@@ -224,8 +219,7 @@ def pack(
 
 def pack_cases() -> Iterator[Attributes]:
     for rank in range(5):
-        for axis in range(-rank - 1, rank + 1):
-            yield dict(x=X[:rank], axis=axis)
+        yield from each(dict(x=X[:rank]), axis=range(-rank - 1, rank + 1))
     for count in (1, 2, 6):
         yield dict(x=(3, 8), axis=1, count=count)
         yield dict(x=(3, 8), axis=2, count=count, constant=0)
@@ -252,7 +246,6 @@ OPS: dict[str, Op] = {
     "MIRROR_PAD": Op(mirror_pad, with_types(mirror_pad_cases), mirror_pad_random),
     "PACK": Op(pack, pack_cases, pack_random),
 }
-
 
 LITERT_REFUSES: Cases = (
     ("CONCATENATION", dict(shapes=((2, 3), (2, 3)), axis=2)),

@@ -1,12 +1,10 @@
 """Parts of a tensor."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims
 from tests.op_table.typed import TYPES, X, data, ints, moved, random_type, scalar, with_types
 from tests.support.sketch import Dims, Sketch
 
@@ -52,8 +50,7 @@ def slice_cases() -> Iterator[Attributes]:
         yield dict(x=X[:rank], begin=(0,) * rank, size=X[:rank], runtime=True)
     yield dict(x=(2, 3, 16), begin=(1, 2, 4), size=(1, 1, 8), runtime=True)
     yield dict(x=(2, 3), begin=(2, 1), size=(0, 2), runtime=True)
-    for dtype in TYPES:
-        yield dict(x=(3, 4, 7), begin=(1, 2, 3), size=(2, 1, 3), runtime=True, dtype=dtype)
+    yield from each(dict(x=(3, 4, 7), begin=(1, 2, 3), size=(2, 1, 3), runtime=True), dtype=TYPES)
 
 
 def dynamic_update_slice(
@@ -133,8 +130,7 @@ def strided_slice(
 
 def strided_slice_cases() -> Iterator[Attributes]:
     yield dict(x=(5, 6, 7), begin=(1, 5, 0), end=(4, 0, 7), step=(1, -2, 3))
-    for runtime in ("be", "b", "e"):
-        yield dict(x=(5, 3), begin=(1,), end=(3,), runtime=runtime)
+    yield from each(dict(x=(5, 3), begin=(1,), end=(3,)), runtime=("be", "b", "e"))
     yield dict(x=(5, 3), begin=(1,), end=(3,), begin_mask=1, runtime="be")
     for rank in range(1, 6):
         yield dict(x=X[:rank], begin=(0,) * rank, end=X[:rank])
@@ -250,10 +246,8 @@ def split_cases() -> Iterator[Attributes]:
     yield dict(x=(2, 3, 12), axis=2, count=4)
     for rank in range(1, 6):
         for axis in range(-rank, rank):
-            yield dict(x=X[:rank], axis=axis, count=X[axis % rank])
-            yield dict(x=X[:rank], axis=axis, count=1)
-    for count in (2, 3, 8):
-        yield dict(x=(1, 5, 24), axis=-1, count=count)
+            yield from each(dict(x=X[:rank], axis=axis), count=(X[axis % rank], 1))
+    yield from each(dict(x=(1, 5, 24), axis=-1), count=(2, 3, 8))
     for dtype in ("int32", "int8", "uint8"):  # LiteRT splits no bool
         yield dict(x=(2, 6, 3), axis=1, count=3, dtype=dtype)
         yield dict(x=(2, 6), axis=1, count=2, dtype=dtype)
@@ -283,8 +277,7 @@ def split_v_cases() -> Iterator[Attributes]:
             yield dict(x=X[:rank], axis=axis, sizes=(1, -1))
     for sizes in ((4, 8, 12), (-1, 8), (23, -1), (24,), (-1,), (0, 24), (24, -1)):
         yield dict(x=(1, 5, 24), axis=-1, sizes=sizes)
-    for dtype in ("int32", "int8", "uint8"):
-        yield dict(x=(2, 6), axis=1, sizes=(5, 1), dtype=dtype)
+    yield from each(dict(x=(2, 6), axis=1, sizes=(5, 1)), dtype=("int32", "int8", "uint8"))
 
 
 def split_v_random(rng: random.Random) -> Attributes:
@@ -306,8 +299,7 @@ def unpack(s: Sketch, op: str, x: Dims, axis: int, dtype: str = "float32") -> li
 def unpack_cases() -> Iterator[Attributes]:
     yield dict(x=(2, 3, 5), axis=1)
     for rank in range(1, 6):
-        for axis in range(-rank, rank):
-            yield dict(x=X[:rank], axis=axis)
+        yield from each(dict(x=X[:rank]), axis=range(-rank, rank))
     yield dict(x=(4, 3, 8), axis=1)
 
 
@@ -327,7 +319,6 @@ OPS: dict[str, Op] = {
     "UNPACK": Op(unpack, with_types(unpack_cases, TYPES[:-1]), unpack_random),
 }
 
-
 # What is known only at run time, slices from outside the tensor, and an ellipsis that stands for
 # no axis, where LiteRT takes it for one.
 LEFT_TO_LITERT: Cases = (
@@ -339,7 +330,6 @@ LEFT_TO_LITERT: Cases = (
     ("STRIDED_SLICE", dict(x=(3, 3), begin=(1, 0), end=(3, 3), offset=True)),
     ("STRIDED_SLICE", dict(x=(3, 8), begin=(0, 1, 2), end=(0, 2, 3), ellipsis_mask=1)),
 )
-
 
 LITERT_REFUSES: Cases = (
     ("SLICE", dict(x=(2, 3), begin=(0, 1), size=(1, 5))),

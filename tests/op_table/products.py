@@ -1,14 +1,20 @@
 """Ops that multiply matrices."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import ACTIVATIONS, Attributes, Cases, Op, random_activation, random_dims
+from tests.op_table.base import (
+    ACTIVATIONS,
+    Attributes,
+    Cases,
+    Op,
+    each,
+    random_activation,
+    random_dims,
+)
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import NO_INPUT
 
@@ -49,8 +55,7 @@ def fully_connected_cases() -> Iterator[Attributes]:
     yield dict(x=(3, 1024), out=1001, act="RELU6")
     yield dict(x=(1, 7, 7, 64), depth=3136, out=130)
     yield dict(x=(70, 5), out=125)
-    for act in ACTIVATIONS:
-        yield dict(x=(2, 9), act=act)
+    yield from each(dict(x=(2, 9)), act=ACTIVATIONS)
 
 
 def fully_connected_random(rng: random.Random) -> Attributes:
@@ -89,7 +94,6 @@ BATCHES: tuple[tuple[Dims, Dims], ...] = (
     ((), ()), ((3,), (3,)), ((3,), ()), ((), (3,)), ((3,), (1,)), ((2, 1), (3,)), ((2, 3), (2, 3)),
     ((2, 3), (1, 3)), ((2, 3, 2), (3, 1)), ((0,), (0,)),
 )  # fmt: skip
-
 
 SIZES = (
     (1, 1, 1), (4, 8, 4), (9, 3, 33), (1, 64, 130), (33, 17, 65), (3, 1, 5),
@@ -158,7 +162,6 @@ OPS: dict[str, Op] = {
     "BATCH_MATMUL": Op(batch_matmul, batch_matmul_cases, batch_matmul_random),
     "LSTM": Op(lstm, lstm_cases, lstm_random),
 }
-
 
 LITERT_REFUSES: Cases = (
     ("FULLY_CONNECTED", dict(act="TANH")),

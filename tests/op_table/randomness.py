@@ -1,13 +1,11 @@
 """Random numbers of a seed, as in LiteRT's first run."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Op, random_dims
+from tests.op_table.base import Attributes, Op, each, random_dims
 from tests.op_table.typed import scalar
 from tests.support.sketch import Dims, Sketch
 
@@ -22,8 +20,7 @@ def numbers(
 
 
 def numbers_cases() -> Iterator[Attributes]:
-    for shape in ((1,), (4,), (7,), (3, 5), (2, 3, 4), (2, 5, 6, 3), (1000,), (0, 3)):
-        yield dict(shape=shape)
+    yield from each(shape=((1,), (4,), (7,), (3, 5), (2, 3, 4), (2, 5, 6, 3), (1000,), (0, 3)))
     for seed, seed2 in ((0, 5), (7, 9), (LARGE, 1), (3, LARGE), (-2, -3)):
         yield dict(shape=(9,), seed=seed, seed2=seed2)
 
@@ -51,8 +48,7 @@ def multinomial(
 
 def multinomial_cases() -> Iterator[Attributes]:
     for x in ((1, 1), (1, 5), (3, 4), (2, 300)):
-        for count in (1, 4, 7):
-            yield dict(x=x, count=count)
+        yield from each(dict(x=x), count=(1, 4, 7))
     yield dict(x=(3, 8), count=50, dtype="int32")
     yield dict(x=(3, 8), count=50, seed=LARGE)
     yield dict(x=(3, 13), count=20, special=True)

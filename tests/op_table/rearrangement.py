@@ -1,14 +1,12 @@
 """The same elements in another order, or several times."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims
 from tests.op_table.typed import TYPES, X, data, ints, moved, random_type, scalar, with_types
 from tests.support.sketch import Dims, Sketch
 
@@ -24,23 +22,19 @@ def reshape(s: Sketch, op: str, x: Dims, to: Dims, by: str = "tensor") -> int:
 
 def reshape_cases() -> Iterator[Attributes]:
     shapes: tuple[Dims, ...] = ((24,), (4, 6), (2, 3, 4), (1, 2, 3, 4), (2, 2, 1, 3, 2))
-    for x, to in itertools.product(shapes, shapes):
-        yield dict(x=x, to=to)
+    yield from each(x=shapes, to=shapes)
     for by in ("tensor", "option", "both"):
         yield dict(x=(2, 3, 4), to=(4, -1), by=by)
         yield dict(x=(2, 3, 4), to=(-1,), by=by)
         yield dict(x=(1, 4, 6, 8), to=(1, 2, 12, 8), by=by)
     yield dict(x=(1, 1), to=())
-    yield dict(x=(), to=(1, 1))
-    yield dict(x=(), to=(-1,))
-    yield dict(x=(1, 7, 5, 3), to=(1, 105))
-    yield dict(x=(1, 7, 5, 3), to=(1, 5, 7, 3))
+    yield from each(dict(x=()), to=((1, 1), (-1,)))
+    yield from each(dict(x=(1, 7, 5, 3)), to=((1, 105), (1, 5, 7, 3)))
     yield dict(x=(1, 7, 5, 4), to=(35, 4))
     yield dict(x=(1, 4, 4, 15), to=(1, 48, 5))
     yield dict(x=(3, 4, 5, 6), to=(1, 12, 5, 6))
     yield dict(x=(1,), to=(0,), by="option")  # an old way to write a scalar
-    yield dict(x=(0, 3), to=(3, -1))
-    yield dict(x=(0, 3), to=(0, 5))
+    yield from each(dict(x=(0, 3)), to=((3, -1), (0, 5)))
     yield dict(x=(1, 3, 2, 2, 3, 2, 1), to=(6, 12))
     yield dict(x=(6, 12), to=(1, 3, 2, 2, 3, 2, 1))
 
@@ -81,8 +75,7 @@ def expand_dims(
 
 def expand_dims_cases() -> Iterator[Attributes]:
     for rank in range(6):
-        for axis in range(-rank - 1, rank + 1):
-            yield dict(x=X[:rank], axis=axis)
+        yield from each(dict(x=X[:rank]), axis=range(-rank - 1, rank + 1))
     yield dict(x=(2, 8), axis=1, wide=True)
     yield dict(x=(0, 3), axis=1)
 
@@ -99,10 +92,8 @@ def squeeze(s: Sketch, op: str, x: Dims, axes: Dims = (), dtype: str = "float32"
 
 def squeeze_cases() -> Iterator[Attributes]:
     yield dict(x=(1, 3, 1, 5))
-    for axes in ((0,), (2,), (-2,), (0, 2), (-4, -2)):
-        yield dict(x=(1, 3, 1, 5), axes=axes)
-    for x in ((1,), (1, 1, 1, 1), (2, 3), (5, 1), (1, 1, 7), (2, 3, 4, 5, 1), (0, 1, 3)):
-        yield dict(x=x)
+    yield from each(dict(x=(1, 3, 1, 5)), axes=((0,), (2,), (-2,), (0, 2), (-4, -2)))
+    yield from each(x=((1,), (1, 1, 1, 1), (2, 3), (5, 1), (1, 1, 7), (2, 3, 4, 5, 1), (0, 1, 3)))
     yield dict(x=(2, 5, 1), axes=(2,))
     yield dict(x=(1, 7, 5, 1), axes=(3, 0))
 
@@ -126,8 +117,7 @@ def transpose_cases() -> Iterator[Attributes]:
     yield dict(x=(3, 5, 2), perm=(2, 0, 1))
     yield dict(x=(2, 3), perm=(1, 0), runtime=True)
     for rank in range(1, 5):
-        for perm in itertools.permutations(range(rank)):
-            yield dict(x=X[:rank], perm=perm)
+        yield from each(dict(x=X[:rank]), perm=itertools.permutations(range(rank)))
     for perm in (
         (4, 3, 2, 1, 0),
         (0, 2, 1, 4, 3),
@@ -138,8 +128,7 @@ def transpose_cases() -> Iterator[Attributes]:
         yield dict(x=X, perm=perm)
     yield dict(x=(2, 1, 3, 2, 3, 2), perm=(5, 0, 3, 4, 1, 2))
     yield dict(x=(2, 3, 5), perm=(-1, 0, 1))
-    for perm in ((0, 3, 1, 2), (0, 2, 1, 3), (0, 2, 3, 1)):
-        yield dict(x=(1, 9, 10, 16), perm=perm)
+    yield from each(dict(x=(1, 9, 10, 16)), perm=((0, 3, 1, 2), (0, 2, 1, 3), (0, 2, 3, 1)))
     yield dict(x=(0, 3), perm=(1, 0))
     yield dict(x=(1, 1, 7), perm=(2, 1, 0))
 
@@ -178,8 +167,7 @@ def tile(
 
 def tile_cases() -> Iterator[Attributes]:
     for rank in range(1, 6):
-        yield dict(x=X[:rank], times=(1,) * rank)
-        yield dict(x=X[:rank], times=(2, 1, 3, 1, 2)[:rank])
+        yield from each(dict(x=X[:rank]), times=((1,) * rank, (2, 1, 3, 1, 2)[:rank]))
         for axis in range(rank):
             yield dict(x=X[:rank], times=tuple(3 if i == axis else 1 for i in range(rank)))
     yield dict(x=(2, 3, 8), times=(2, 2, 1), wide=True)
@@ -239,8 +227,7 @@ def zeros_like(s: Sketch, op: str, x: Dims, dtype: str = "float32") -> list[int]
 
 
 def zeros_like_cases() -> Iterator[Attributes]:
-    for x, dtype in itertools.product(((), (5,), (2, 3, 5), (0, 3)), ("float32", "int32")):
-        yield dict(x=x, dtype=dtype)
+    yield from each(x=((), (5,), (2, 3, 5), (0, 3)), dtype=("float32", "int32"))
 
 
 def zeros_like_random(rng: random.Random) -> Attributes:
@@ -293,12 +280,10 @@ OPS: dict[str, Op] = {
     "ZEROS_LIKE": Op(zeros_like, zeros_like_cases, zeros_like_random),
 }
 
-
 # Bytes that mean something else where they are moved to, and what is known only at run time.
 LEFT_TO_LITERT: Cases = (
     ("RESHAPE (other types)", dict(x=(2, 3), to=(6,), dtype="int8", scale=0.5)),
 )
-
 
 LITERT_REFUSES: Cases = (
     ("RESHAPE", dict(x=(2, 3), to=(4,))),

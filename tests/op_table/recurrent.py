@@ -1,14 +1,12 @@
 """Recurrent layers."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import NO_INPUT, quantization
 
@@ -140,16 +138,14 @@ def integer_lstm(
 
 
 def integer_cases(shapes: tuple[Dims, ...]) -> Iterator[Attributes]:
-    for x, units in itertools.product(shapes, (1, 4, 5, 8)):
-        yield dict(x=x, units=units)
+    yield from each(x=shapes, units=(1, 4, 5, 8))
     for count in range(1, 6):
         for features in itertools.combinations(FEATURES[:5], count):
             if "projection bias" in features and "projection" not in features:
                 continue
             fewer = "projection" in features and "peephole" not in features
             yield dict(x=shapes[0], units=6, features=features, outputs=3 if fewer else 0)
-    for exponent in (-9, -12, -13, -15):
-        yield dict(x=shapes[0], exponent=exponent)
+    yield from each(dict(x=shapes[0]), exponent=(-9, -12, -13, -15))
     yield dict(x=shapes[0], cell_clip=0.3, proj_clip=0.2)
     yield dict(x=shapes[0], cell_clip=0.3, proj_clip=0.2, features=("projection",), outputs=4)
     yield dict(x=(*shapes[-1][:-1], 65), units=130)
@@ -238,10 +234,8 @@ def rnn(
 
 
 def rnn_cases(shapes: tuple[Dims, ...]) -> Iterator[Attributes]:
-    for x, units in itertools.product(shapes, (1, 4, 5, 8)):
-        yield dict(x=x, units=units)
-    for act in ("NONE", *ACTIVATIONS):
-        yield dict(x=shapes[0], act=act)
+    yield from each(x=shapes, units=(1, 4, 5, 8))
+    yield from each(dict(x=shapes[0]), act=("NONE", *ACTIVATIONS))
     yield dict(x=(*shapes[-1][:-1], 65), units=130)
 
 
@@ -249,8 +243,7 @@ def sequence_rnn_cases() -> Iterator[Attributes]:
     yield from rnn_cases(((2, 3, 7), (1, 4, 4), (3, 1, 5)))
     for x in ((2, 3, 7), (5, 1, 4), (1, 3, 6)):
         yield dict(x=x, time_major=True)
-    yield dict(x=(2, 0, 7))
-    yield dict(x=(0, 3, 7))
+    yield from each(x=((2, 0, 7), (0, 3, 7)))
 
 
 def bidirectional_rnn(
@@ -311,11 +304,9 @@ def svdf(
 
 
 def svdf_cases() -> Iterator[Attributes]:
-    for units, memory, rank in itertools.product((1, 4, 5), (1, 3, 8), (1, 2, 3)):
-        yield dict(units=units, memory=memory, rank=rank)
+    yield from each(units=(1, 4, 5), memory=(1, 3, 8), rank=(1, 2, 3))
     yield dict(x=(1, 4), bias=False)
-    for act in ("NONE", *ACTIVATIONS):
-        yield dict(act=act)
+    yield from each(act=("NONE", *ACTIVATIONS))
     yield dict(x=(3, 40), units=65, memory=9, rank=2)
 
 
@@ -350,14 +341,12 @@ def with_projection(features: tuple[str, ...]) -> Attributes:
 
 
 def full_lstm_cases(shapes: tuple[Dims, ...]) -> Iterator[Attributes]:
-    for x, units in itertools.product(shapes, (1, 4, 5, 8)):
-        yield dict(x=x, units=units)
+    yield from each(x=shapes, units=(1, 4, 5, 8))
     for count in range(1, 6):
         for features in itertools.combinations(FEATURES[:5], count):
             if "projection bias" not in features or "projection" in features:
                 yield dict(x=shapes[0], units=6, **with_projection(features))
-    for act in ACTIVATIONS:
-        yield dict(x=shapes[1], act=act)
+    yield from each(dict(x=shapes[1]), act=ACTIVATIONS)
     clips = dict(cell_clip=0.3, proj_clip=0.2)
     yield dict(x=shapes[0], **clips)
     yield dict(x=shapes[0], **clips, **with_projection(("projection", "norm")))
@@ -374,8 +363,7 @@ def sequence_lstm_cases() -> Iterator[Attributes]:
     for features in (("diagonal",), ("diagonal", "cifg"), ("diagonal", "norm", "peephole")):
         yield dict(features=features)
     yield dict(x=(1, 40, 6), units=9)
-    yield dict(x=(2, 0, 7))
-    yield dict(x=(0, 3, 7))
+    yield from each(x=((2, 0, 7), (0, 3, 7)))
 
 
 def lstm_random(rng: random.Random) -> Attributes:

@@ -3,8 +3,6 @@
 python -m tests.op_table.report [--random COUNT] [OP ...]
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import random

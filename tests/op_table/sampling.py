@@ -1,7 +1,5 @@
 """A part of the op table, to which uncommitted changes come first."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cache

@@ -1,14 +1,12 @@
 """Elements put where indices say."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims
 from tests.op_table.typed import random_values, scalar
 from tests.support.sketch import Dims, Sketch
 
@@ -86,8 +84,7 @@ def segments_cases() -> Iterator[Attributes]:
         range(1, 5), (False, True), ("float32", "int32")
     ):
         yield dict(x=shape[:rank], count=4, constant=constant, dtype=dtype)
-    for constant in (False, True):
-        yield dict(x=(9, 8), count=3, lowest=-2, constant=constant)
+    yield from each(dict(x=(9, 8), count=3, lowest=-2), constant=(False, True))
     yield dict(x=(2, 3), count=9)
     yield dict(x=(100, 13), count=5)
     yield dict(x=(0, 3), count=2)
@@ -176,7 +173,6 @@ OPS: dict[str, Op] = {
     **{op: Op(segments, segments_cases, segments_random) for op in SEGMENTS[:2]},
     **{op: Op(segments, extremum_cases, segments_random) for op in SEGMENTS[2:]},
 }
-
 
 # The sizes of these depend on data.
 LEFT_TO_LITERT: Cases = (

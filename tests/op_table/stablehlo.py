@@ -1,14 +1,12 @@
 """Ops of StableHLO that move elements."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import Attributes, Cases, Op, random_dims
+from tests.op_table.base import Attributes, Cases, Op, each, random_dims
 from tests.op_table.typed import TYPES, data, meaning, random_values
 from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import ModelBuilder
@@ -104,8 +102,7 @@ def pad_cases() -> Iterator[Attributes]:
             yield dict(x=shape, low=(1,) * rank, high=(2,) * rank, inside=(inside,) * rank)
             yield dict(x=shape, low=(0,) * rank, high=(0,) * rank, inside=(inside,) * rank)
     yield dict(x=(4, 3, 5), low=(-2, 1, 0), high=(3, -1, -4), inside=(1, 0, 2))
-    for dtype in TYPES[1:]:
-        yield dict(x=(4, 3), low=(1, -1), high=(0, 2), inside=(0, 1), dtype=dtype)
+    yield from each(dict(x=(4, 3), low=(1, -1), high=(0, 2), inside=(0, 1)), dtype=TYPES[1:])
 
 
 def pad_random(rng: random.Random) -> Attributes:

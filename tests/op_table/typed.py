@@ -1,7 +1,5 @@
 """Tensors of every type, for ops that move elements and do not look at them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,11 +12,7 @@ from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
 TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
-
-
 X: Dims = (2, 3, 4, 5, 3)
-
-
 IMAGE: Dims = (2, 4, 6, 5)
 
 

@@ -1,14 +1,20 @@
 """Convolutions of volumes."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
 
 import numpy as np
 
-from tests.op_table.base import ACTIVATIONS, Attributes, Cases, Op, random_activation, random_dims
+from tests.op_table.base import (
+    ACTIVATIONS,
+    Attributes,
+    Cases,
+    Op,
+    each,
+    random_activation,
+    random_dims,
+)
 from tests.support.sketch import Dims, Sketch
 
 ONES = (1, 1, 1)
@@ -53,15 +59,13 @@ def conv_3d(
 def conv_3d_cases() -> Iterator[Attributes]:
     kernels = (ONES, (3, 3, 3), (1, 2, 3), (4, 1, 2), (2, 5, 1))
     strides = (ONES, (2, 2, 2), (1, 2, 3), (3, 1, 2))
-    for kernel, stride, padding in itertools.product(kernels, strides, ("SAME", "VALID")):
-        yield dict(kernel=kernel, stride=stride, padding=padding)
+    yield from each(kernel=kernels, stride=strides, padding=("SAME", "VALID"))
     for dilation, padding in itertools.product(((2, 2, 2), (1, 2, 3)), ("SAME", "VALID")):
         yield dict(x=(1, 7, 7, 8, 4), kernel=(2, 3, 2), dilation=dilation, padding=padding)
         yield dict(kernel=(2, 2, 2), dilation=dilation, stride=(2, 1, 1), padding=padding)
     for channels, out in itertools.product((1, 4, 5, 8), repeat=2):
         yield dict(x=(2, 3, 4, 5, channels), out=out, kernel=(2, 2, 2))
-    for act in ACTIVATIONS:
-        yield dict(act=act)
+    yield from each(act=ACTIVATIONS)
     for bias in (False, True):
         yield dict(bias=bias)
         yield dict(bias=bias, runtime_weights=True)

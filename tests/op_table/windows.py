@@ -1,7 +1,5 @@
 """Ops that slide a window over an image: convolutions and pools."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ from tests.op_table.base import (
     Attributes,
     Cases,
     Op,
+    each,
     random_activation,
     random_dims,
     random_image,
@@ -56,13 +55,11 @@ def _window_options(stride: Dims, dilation: Dims, padding: str, act: str) -> Att
 def _window_cases() -> Iterator[Attributes]:
     """Kernels, strides, dilations and paddings: the same for both kinds of convolution."""
     kernels = ((1, 1), (3, 3), (5, 5), (1, 7), (7, 1), (2, 2), (4, 3), (6, 4))
-    for kernel, padding in itertools.product(kernels, ("SAME", "VALID")):
-        yield dict(kernel=kernel, padding=padding)
+    yield from each(kernel=kernels, padding=("SAME", "VALID"))
     for stride, padding in itertools.product(((2, 2), (3, 3), (1, 2), (3, 1)), ("SAME", "VALID")):
         yield dict(x=(1, 11, 14, 4), stride=stride, padding=padding)
         yield dict(x=(1, 10, 13, 3), kernel=(2, 5), stride=stride, padding=padding)
-    for stride in ((2, 2), (3, 2)):
-        yield dict(x=(1, 8, 7, 6), kernel=(1, 1), stride=stride)
+    yield from each(dict(x=(1, 8, 7, 6), kernel=(1, 1)), stride=((2, 2), (3, 2)))
     for dilation, padding in itertools.product(((2, 2), (3, 1), (1, 4)), ("SAME", "VALID")):
         yield dict(x=(1, 12, 13, 4), dilation=dilation, padding=padding)
     yield dict(x=(1, 12, 13, 4), dilation=(2, 3), stride=(2, 2))
@@ -214,22 +211,19 @@ def transpose_conv(
 def transpose_conv_cases() -> Iterator[Attributes]:
     kernels = ((1, 1), (2, 2), (3, 3), (4, 4), (2, 5), (7, 1))
     strides = ((1, 1), (2, 2), (3, 3), (1, 2), (4, 3))
-    for kernel, stride, padding in itertools.product(kernels, strides, ("SAME", "VALID")):
-        yield dict(kernel=kernel, stride=stride, padding=padding)
+    yield from each(kernel=kernels, stride=strides, padding=("SAME", "VALID"))
     for channels in CHANNELS:
         yield dict(x=(1, 3, 4, channels))
         yield dict(out=channels)
     for more in ((-1, 0), (0, -1), (-1, -1)):
         yield dict(more=more)
         yield dict(x=(3, 4, 3, 6), kernel=(2, 2), more=more, bias=False)
-    for more in ((0, 1), (1, 1)):
-        yield dict(padding="VALID", more=more)
+    yield from each(dict(padding="VALID"), more=((0, 1), (1, 1)))
     for act in ("NONE", *ACTIVATIONS):
         yield dict(act=act)
         yield dict(act=act, bias=False)
         yield dict(x=(3, 4, 3, 6), act=act, kernel=(4, 4))
-    yield dict(x=(0, 4, 3, 6))
-    yield dict(x=(1, 1, 1, 5))
+    yield from each(x=((0, 4, 3, 6), (1, 1, 1, 5)))
     yield dict(x=(1, 1, 1, 5), padding="VALID", kernel=(1, 1), stride=(3, 3))
     yield dict(x=(1, 1, 1, 5), padding="SAME", stride=(9, 7), more=(-5, -4))
     yield dict(x=(1, 28, 27, 16), out=16)
@@ -275,8 +269,7 @@ def pool_2d(
 
 def pool_2d_cases() -> Iterator[Attributes]:
     sizes, strides = ((1, 1), (2, 2), (3, 3), (2, 5), (7, 1)), ((1, 1), (2, 2), (3, 1))
-    for size, stride, padding in itertools.product(sizes, strides, ("SAME", "VALID")):
-        yield dict(size=size, stride=stride, padding=padding)
+    yield from each(size=sizes, stride=strides, padding=("SAME", "VALID"))
     for channels in CHANNELS:
         yield dict(x=(1, 7, 7, channels), size=(3, 3), stride=(2, 2))
     yield dict(x=(1, 7, 7, 37), size=(7, 7), padding="VALID")
@@ -289,8 +282,7 @@ def pool_2d_cases() -> Iterator[Attributes]:
     yield dict(x=(1, 1, 1, 4), size=(2, 2), stride=(2, 2))
     yield dict(x=(3, 6, 7, 5), size=(3, 2), stride=(2, 2))
     yield dict(x=(1, 32, 32, 64), size=(32, 32), padding="VALID")
-    for act in ACTIVATIONS:
-        yield dict(act=act)
+    yield from each(act=ACTIVATIONS)
 
 
 def pool_2d_random(rng: random.Random) -> Attributes:
@@ -312,14 +304,12 @@ OPS: dict[str, Op] = {
     "TRANSPOSE_CONV": Op(transpose_conv, transpose_conv_cases, transpose_conv_random),
 }
 
-
 # LiteRT ignores a fused TANH, and makes an empty result of a padding that no enumerator names.
 LEFT_TO_LITERT: Cases = (
     *((op, dict(act="TANH")) for op in ("CONV_2D", "DEPTHWISE_CONV_2D", "AVERAGE_POOL_2D")),
     *((op, dict(padding=7)) for op in POOLS),
     ("CONV_2D", dict(x=(1, 6, 7, 4), groups=2, out=6, runtime_weights=True)),
 )
-
 
 LITERT_REFUSES: Cases = (
     ("CONV_2D", dict(bias=False)),

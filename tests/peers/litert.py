@@ -7,8 +7,6 @@ replaced by the few functions that they use; tests that convert models, or need 
 for tests, fail. The small models are made here, with the names and values of LiteRT's.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """LiteRT's own tests of its interpreter, if LITERT names a clone of its repository."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

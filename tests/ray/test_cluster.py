@@ -1,7 +1,5 @@
 """Ray Data, Ray Serve and ``gles-delegate batch`` on a cluster of this machine."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

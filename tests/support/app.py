@@ -1,7 +1,5 @@
 """An app with its own GL context, whose buffers and textures are bound to tensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import moderngl

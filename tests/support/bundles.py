@@ -1,7 +1,5 @@
 """Bundles of models as MediaPipe's own writer makes them."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from zipfile import ZIP_STORED, ZipFile
 

@@ -1,7 +1,5 @@
 """Models whose rows reach others: by an op along the batch, or by what a run leaves behind."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The command line as a user sees it, and models to give to it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """A network whose first and final programs differ on llvmpipe."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from time import monotonic, sleep

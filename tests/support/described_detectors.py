@@ -1,7 +1,5 @@
 """SSDs whose metadata has their anchors and decoding options, as MediaPipe Model Maker writes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from io import BytesIO

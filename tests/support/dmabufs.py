@@ -1,7 +1,5 @@
 """An EGL that imports dma-bufs: files stand for them, and are read when they are imported."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """Examples run as a user runs them, and the pictures they leave."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Wrong results that a driver may give, and which of them a verification case shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 

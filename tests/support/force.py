@@ -1,7 +1,5 @@
 """Devices taken for others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """How many examples hypothesis draws, and which."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

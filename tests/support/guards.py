@@ -4,8 +4,6 @@ A guard is a comparison, in the condition of a return or of a write, that keeps 
 the result from writing, or from reading what is not there.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

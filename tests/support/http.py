@@ -1,7 +1,5 @@
 """Requests to a `Handler` in this process, as starlette gives them."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable

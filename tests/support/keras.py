@@ -1,7 +1,5 @@
 """Recurrent layers as Keras' models have them: a WHILE over a list of results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +51,11 @@ class KerasLayer:
         state = (self.batch, self.units)
         sequence = (self.steps, self.batch, self.depth)
         return [(length, *state), *(state,) * self.states, (), sequence]
+
+    def feeds(self, s: Sketch) -> tuple[int, list[int]]:
+        """Inputs of a model: the sequence, and the first states."""
+        x = s.feed((self.steps, self.batch, self.depth))
+        return x, [s.feed((self.batch, self.units)) for _ in range(self.states)]
 
     def add(self, s: Sketch, x: int, states: Sequence[int]) -> list[int]:
         """Add it to a model: a sequence with the time first -> the results of the WHILE."""
@@ -264,9 +267,7 @@ class KerasLayer:
 def unrolled_model(layer: KerasLayer) -> tuple[Sketch, bytes]:
     """A model of an unrolled layer: the results, one of them alone, and the final states."""
     s = Sketch(np.random.default_rng(3))
-    x = s.feed((layer.steps, layer.batch, layer.depth))
-    states = [s.feed((layer.batch, layer.units)) for _ in range(layer.states)]
-    joined, *now = layer.unroll(s, x, states)
+    joined, *now = layer.unroll(s, *layer.feeds(s))
     absolute = s.op("ABS", [joined], [(layer.steps, layer.batch, layer.units)])
     return s, s.build([absolute, *now])
 
@@ -274,9 +275,7 @@ def unrolled_model(layer: KerasLayer) -> tuple[Sketch, bytes]:
 def keras_model(layer: KerasLayer) -> tuple[Sketch, bytes]:
     """A model of a layer with given states, and its results: all, with counters."""
     s = Sketch(np.random.default_rng(3))
-    x = s.feed((layer.steps, layer.batch, layer.depth))
-    states = [s.feed((layer.batch, layer.units)) for _ in range(layer.states)]
-    outputs = layer.add(s, x, states)
+    outputs = layer.add(s, *layer.feeds(s))
     results = [s.op("ABS", [outputs[2]], [layer.shapes()[0]])]
     return s, s.build([*results, *outputs[:2], *outputs[3 : 3 + layer.states]])
 

@@ -1,7 +1,5 @@
 """Layers over a frame in numpy, by the formulas of ``glsl/live/layer.frag``."""
 
-from __future__ import annotations
-
 import numpy as np
 from PIL import Image
 

@@ -1,7 +1,5 @@
 """Drivers that compute wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

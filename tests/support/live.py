@@ -1,7 +1,5 @@
 """Frames, and small networks that look at them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Results of MediaPipe's tasks for pictures and videos, as JSON; and these videos' frames."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -4,8 +4,6 @@
 those after "*" are given by name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import enum
 import importlib

@@ -1,7 +1,5 @@
 """The published models; the fixture `real_model` reads them."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 from typing import Any
 

@@ -4,8 +4,6 @@
 folders of GLES_DELEGATE_PICTURES and GLES_DELEGATE_MEDIAPIPE; see CONTRIBUTING.md.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

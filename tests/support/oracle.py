@@ -1,7 +1,5 @@
 """Run a model on LiteRT's CPU kernels and on the delegate, and compare the two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Textures read back through OpenGL ES itself: moderngl's way crashes on ANGLE."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from ctypes import c_int, c_uint, c_void_p

@@ -1,7 +1,5 @@
 """Python in other processes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

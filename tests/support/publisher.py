@@ -1,7 +1,5 @@
 """A server on this machine that publishes a model, rightly or not."""
 
-from __future__ import annotations
-
 import hashlib
 import time
 from collections.abc import Callable, Iterator

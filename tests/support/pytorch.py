@@ -1,7 +1,5 @@
 """Recurrent layers as PyTorch's models have them: unrolled, with one product of all inputs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

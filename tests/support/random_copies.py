@@ -4,8 +4,6 @@ Parts that are split, sliced, gathered, unpacked, padded, repeated and joined ag
 inputs, constants and repeats among what is joined; results that are read twice, and returned.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Random graphs of tensors of any type, with composites, control flow and recurrent layers."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 The inputs have N rows, and every op takes any N, so that the graphs can be resized.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field

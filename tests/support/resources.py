@@ -1,7 +1,5 @@
 """Resources of a process: descriptors, threads, memory."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

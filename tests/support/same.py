@@ -1,7 +1,5 @@
 """Equality of results, as programs that use either of two interpreters see it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

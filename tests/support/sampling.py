@@ -1,7 +1,5 @@
 """Which of the cases run, of tests that have more than `make test` has time for."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import zlib

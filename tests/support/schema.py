@@ -4,8 +4,6 @@ Written by hand from tensorflow/lite/schema/schema.fbs, so that models are made 
 tests/litert/test_schema.py compares it with LiteRT's own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

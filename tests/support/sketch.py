@@ -1,7 +1,5 @@
 """Models under construction together with the arrays they are run on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A model of a few programs, an input for it, and what comes out."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

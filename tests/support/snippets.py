@@ -7,18 +7,18 @@ section, it runs the blocks before the first section and of this one, `NOT_RUN` 
 gives them what readers have: files, pixels, a camera.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 from types import CodeType, SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
@@ -45,9 +45,12 @@ EACH_SECTION = ("docs/toolkits.md",)
 """Pages whose sections have a process each: toolkits do not bear one another."""
 
 Names = dict[str, Any]
-Preparation = Callable[[Names], None]
+Preparation = Callable[[Names], Iterator[None] | None]
 PREPARED: dict[tuple[str, str], Preparation] = {}
-"""Preparations for a block, by its page and the beginning of its text."""
+"""Preparations for a block, by its page and the beginning of its text.
+
+What follows the ``yield`` of one checks the names when all blocks have run.
+"""
 
 
 @dataclass(frozen=True)
@@ -77,20 +80,17 @@ class Snippet:
 
 
 @cache
-def snippets(page: str, language: str = "python") -> tuple[Snippet, ...]:
-    """The blocks of a page in a language."""
-    result: list[Snippet] = []
-    section, block = "", None
-    for number, line in enumerate((ROOT / page).read_text("utf-8").splitlines(), 1):
-        if block is None and line.startswith("## "):
-            section = line[3:]
-        if block is None and re.match(rf" *```{language}( title=| exec=|$)", line):
-            block = (number, len(line) - len(line.lstrip()), [""][:0])
-        elif block is not None and line.strip() == "```":
-            result.append(Snippet(page, section, block[0], "\n".join(block[2])))
-            block = None
-        elif block is not None:
-            block[2].append(line[block[1] :])
+def snippets(page: str) -> tuple[Snippet, ...]:
+    """The blocks of Python of a page."""
+    text = (ROOT / page).read_text("utf-8")
+    python = r"^ *```python(?: title=[^\n]*| exec=[^\n]*)?\n(?P<code>.*?)^ *```$"
+    parts = rf"^## (?P<section>[^\n]*)$|{python}|^ *```.*?^ *```$"
+    result, section = [], ""
+    for match in re.finditer(parts, text, re.MULTILINE | re.DOTALL):
+        section = match["section"] or section
+        if match["code"]:
+            line = text.count("\n", 0, match.start()) + 1
+            result.append(Snippet(page, section, line, dedent(match["code"]).rstrip("\n")))
     return tuple(result)
 
 
@@ -109,6 +109,7 @@ def units() -> Iterator[tuple[str, str]]:
 def run(page: str, section: str) -> None:
     """Run the blocks of a page, or of a section of it and what comes before all sections."""
     names: Names = {"__name__": "__main__"}
+    checks: list[Iterator[None]] = []
     for model, make in MODELS.items():
         Path(model).write_bytes(make())
     Path("examples").symlink_to(ROOT / "examples")
@@ -117,13 +118,27 @@ def run(page: str, section: str) -> None:
         if not is_wanted:
             continue
         prepare = snippet.is_any_of(PREPARED)
-        if prepare is not None:
-            PREPARED[prepare](names)
+        if prepare is not None and (check := PREPARED[prepare](names)):
+            next(check)
+            checks.append(check)
         result = eval(snippet.compiled(), names)
         if inspect.iscoroutine(result):
             asyncio.run(result)
-    for check in names.get("checks", ()):
-        check()
+    for check in checks:
+        next(check, None)
+
+
+def run_apart(page: str, section: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """`run` in a process of its own, in this folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.support.snippets", page, section],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 def before(page: str, beginning: str) -> Callable[[Preparation], Preparation]:
@@ -255,78 +270,74 @@ def picture(width: int, height: int, center: tuple[float, float] = (0.3, 0.5)) -
     return pixels
 
 
+def save(name: str) -> None:
+    """A picture of 320 x 200 pixels without alpha."""
+    from PIL import Image
+
+    Image.fromarray(picture(320, 200)[..., :3]).save(name)
+
+
+def save_video(names: Names) -> None:
+    from tests.support.example import write_video
+
+    write_video(Path("video.mp4"), picture(320, 200)[..., :3])
+
+
 @before("docs/index.md", "")
 def _(names: Names) -> None:
     names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)
 
 
 @before("docs/camera.md", "import moderngl")
-def _(names: Names) -> None:
-    names["camera"] = [picture(1280, 720).tobytes()] * 2
-    check_mask(names)
-
-
 @before("docs/first-hour.md", "import moderngl")
-def check_mask(names: Names) -> None:
-    checks = names.setdefault("checks", [])
-    checks.append(lambda: check_drawn(names["ctx"].framebuffer([names["mask"]])))
+def _(names: Names) -> Iterator[None]:
+    names.setdefault("camera", [picture(1280, 720).tobytes()] * 2)
+    yield
+    check_drawn(names["ctx"].framebuffer([names["mask"]]))
 
 
 @before("docs/camera-app.md", "from pathlib import Path\nfrom gles_apps.live import Picture")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     from PIL import Image
 
-    Image.fromarray(picture(320, 200)[..., :3]).save("face.jpg")
-
-    def check() -> None:
-        stages = {"read", "upload", "ball_segmenter", "wait", "draw", "write", "frame"}
-        assert names["app"].timings.milliseconds.keys() == stages
-        drawn = np.asarray(Image.open("masked.png").convert("RGB"))
-        assert 0.9 < (drawn == (32, 64, 96)).all(axis=-1).mean() < 0.97  # the rest is the ball
-
-    names["checks"] = [check]
+    save("face.jpg")
+    yield
+    stages = {"read", "upload", "ball_segmenter", "wait", "draw", "write", "frame"}
+    assert names["app"].timings.milliseconds.keys() == stages
+    drawn = np.asarray(Image.open("masked.png").convert("RGB"))
+    assert 0.9 < (drawn == (32, 64, 96)).all(axis=-1).mean() < 0.97  # the rest is the ball
 
 
 @before("docs/first-hour.md", "import numpy")
-def _(names: Names) -> None:
-    names["checks"] = [lambda: check_classes(names["result"], 10)]
+def _(names: Names) -> Iterator[None]:
+    yield
+    check_classes(names["result"], 10)
 
 
-@before("docs/instead-of.md", "import av")
-def _(names: Names) -> None:
-    from tests.support.example import write_video
-
-    write_video(Path("video.mp4"), picture(320, 200)[..., :3])
-
-
-@before("docs/ray.md", "import ray")
-def _(names: Names) -> None:
-    save_pictures()
-    names["checks"] = [check_parquet]
+before("docs/instead-of.md", "import av")(save_video)
 
 
 def save_pictures() -> None:
-    from PIL import Image
-
     Path("pictures").mkdir()
     for i in range(3):
-        Image.fromarray(picture(320, 200)[..., :3]).save(f"pictures/{i}.jpg")
+        save(f"pictures/{i}.jpg")
 
 
 @before("docs/ray.md", "from pathlib import Path")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     save_pictures()
-    names["checks"] = [lambda: check_classes_of(names["results"])]
+    yield
+    results = names["results"]["results"]
+    assert [len(rows) for rows in results] == [5] * 3
+    assert all(np.diff([row["score"] for row in rows]).max() <= 0 for rows in results)
 
 
-def check_classes_of(results: Any) -> None:
-    assert [len(rows) for rows in results["results"]] == [5] * 3
-    assert all(np.diff([row["score"] for row in rows]).max() <= 0 for rows in results["results"])
-
-
-def check_parquet() -> None:
+@before("docs/ray.md", "import ray")
+def _(names: Names) -> Iterator[None]:
     import pyarrow.parquet as pq
 
+    save_pictures()
+    yield
     rows = pq.read_table("results").to_pylist()
     assert sorted(Path(row["path"]).name for row in rows) == ["0.jpg", "1.jpg", "2.jpg"]
     assert [len(row["results"]) for row in rows] == [5] * len(rows) != []
@@ -335,37 +346,29 @@ def check_parquet() -> None:
 @before(
     "docs/tasks.md", "import gles_apps.tasks as mp\nfrom gles_apps.tasks import vision\n\npicture"
 )
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     import moderngl
-    from PIL import Image
 
     Path("selfie_segmenter.tflite").write_bytes(MODELS["ball_segmenter.tflite"]())
-    Image.fromarray(picture(320, 200)[..., :3]).save("face.jpg")
+    save("face.jpg")
     names["frames"] = [picture(320, 200)[..., :3]] * 3
     names["ctx"] = moderngl.create_context(standalone=True, backend="egl")
     names["texture"] = names["ctx"].texture((320, 200), 4, picture(320, 200).tobytes())
-    names["checks"] = [lambda: check_faces(names)]
-
-
-def check_faces(names: Names) -> None:
+    yield
     assert [len(face) for face in names["result"].face_landmarks] == [468]
     names["landmarker"].close()
 
 
 @before("docs/ci.md", "import numpy")
-def _(names: Names) -> None:
-    names["checks"] = [lambda: names["test_the_model_runs_on_the_gpu"]()]
+def _(names: Names) -> Iterator[None]:
+    yield
+    names["test_the_model_runs_on_the_gpu"]()
 
 
 @before("docs/porting.md", "import numpy")
-def _(names: Names) -> None:
-    from PIL import Image
-
-    Image.fromarray(picture(320, 200)[..., :3]).save("cat.jpg")
-    names["checks"] = [lambda: check_porting(names)]
-
-
-def check_porting(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
+    save("cat.jpg")
+    yield
     assert len(names["best"]) == 5
     assert names["mesh"].points.shape == (468, 3)
     assert np.ptp(names["mesh"].points[:, 0]) > 50
@@ -392,63 +395,53 @@ def check_classes(scores: Any, classes: int = 1001) -> None:
 
 
 @before("docs/camera.md", "features = ctx.buffer")
-def _(names: Names) -> None:
-    from gles_delegate import GpuDelegate, Interpreter
-
+def _(names: Names) -> Iterator[None]:
     names |= {"pixels": 4 * 6, "channels": 7, "bottleneck": 1, "style": 0}
     for delegate, model in (("first", "predictor"), ("second", "transfer")):
-        names[delegate] = GpuDelegate(context=names["ctx"])
-        content = negative((4, 6), 7)
-        names[model] = Interpreter(model_content=content, experimental_delegates=[names[delegate]])
-        names[model].allocate_tensors()
+        in_the_app(names, delegate, model, negative((4, 6), 7))
     array = np.random.default_rng(0).random((1, 4, 6, 7), np.float32)
     names["predictor"].set_tensor(0, array)
-    names["checks"].append(
-        lambda: np.testing.assert_array_equal(names["transfer"].get_tensor(1), array)
-    )
+    yield
+    np.testing.assert_array_equal(names["transfer"].get_tensor(1), array)
 
 
 @before("docs/camera.md", "region = ctx.buffer")
-def _(names: Names) -> None:
-    from gles_delegate import GpuDelegate, ImageTransform, Interpreter
+def _(names: Names) -> Iterator[None]:
+    from gles_delegate import ImageTransform
     from tests.gl.test_regions import detector
 
     names |= {"seen": 1, "matrix": 6, "crop": 0}
-    models = ("detector", "find", detector()), ("landmarks", "track", negative((9, 11), 3))
-    for delegate, model, content in models:
-        names[delegate] = GpuDelegate(context=names["ctx"])
-        names[model] = Interpreter(model_content=content, experimental_delegates=[names[delegate]])
-        names[model].allocate_tensors()
+    in_the_app(names, "detector", "find", detector())
+    in_the_app(names, "landmarks", "track", negative((9, 11), 3))
+    yield
+    rows = names["find"].get_tensor(names["matrix"]).reshape(2, 3).tolist()
+    expected = -ImageTransform(matrix=rows).apply(picture(1280, 720), (9, 11))
+    np.testing.assert_allclose(names["track"].get_tensor(1), expected, atol=1e-4)
+    assert np.ptp(expected) > 0.1
 
-    def check() -> None:
-        rows = names["find"].get_tensor(names["matrix"]).reshape(2, 3).tolist()
-        transform = ImageTransform(matrix=rows)
-        expected = -transform.apply(picture(1280, 720), (9, 11))
-        np.testing.assert_allclose(names["track"].get_tensor(1), expected, atol=1e-4)
-        assert np.ptp(expected) > 0.1
 
-    names["checks"].append(check)
+def in_the_app(names: Names, delegate: str, interpreter: str, content: bytes) -> None:
+    """A delegate in the page's context and an interpreter, under these names."""
+    from gles_delegate import GpuDelegate, Interpreter
+
+    names[delegate] = made = GpuDelegate(context=names["ctx"])
+    names[interpreter] = Interpreter(model_content=content, experimental_delegates=[made])
+    names[interpreter].allocate_tensors()
 
 
 @before("docs/camera.md", "from gles_apps.live import GStreamer")
-def _(names: Names) -> None:
-    from tests.support.example import write_video
-
-    write_video(Path("video.mp4"), picture(320, 200)[..., :3])
-    names["checks"].append(lambda: check_face_scores(names))
-
-
-def check_face_scores(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
+    save_video(names)
+    yield
     assert names["logits"].shape[1:] == (896, 1)
 
 
 @before("docs/camera.md", "# request is a CompletedRequest")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     """A file stands for the dma-buf of a picture of 64x48 pixels."""
     import moderngl
     import pytest
 
-    from gles_delegate import GpuDelegate, Interpreter
     from gles_delegate.gl.egl import current_context
     from tests.gl.test_dmabuf import file_of, planes_of
     from tests.support.dmabufs import Dmabufs
@@ -469,18 +462,12 @@ def _(names: Names) -> None:
     names["request"] = Mock()
     names["request"].picam2.stream_map = {"main": stream}
     names["request"].request.buffers = Mock(__getitem__=lambda buffers, key: buffer)
-    names["pictures"], names["delegate"] = None, GpuDelegate(context=ctx)
-    names["interpreter"] = Interpreter(
-        model_content=negative((4, 6), 3), experimental_delegates=[names["delegate"]]
-    )
-    names["interpreter"].allocate_tensors()
-
-    def check() -> None:
-        assert names["emulated"].imports == 3
-        assert np.ptp(names["run"].get_tensor(1)) > 0.1
-        names["request"].release.assert_called_once()
-
-    names["checks"].append(check)
+    names["pictures"] = None
+    in_the_app(names, "delegate", "interpreter", negative((4, 6), 3))
+    yield
+    assert names["emulated"].imports == 3
+    assert np.ptp(names["run"].get_tensor(1)) > 0.1
+    names["request"].release.assert_called_once()
 
 
 @before("docs/camera.md", "beside = gd.EglContext")
@@ -489,19 +476,20 @@ def _(names: Names) -> None:
 
 
 @before("docs/camera.md", "from contextlib import suppress")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     import gles_delegate as gd
 
     delegate = gd.GpuDelegate()
     interpreter = gd.Interpreter("model.tflite", experimental_delegates=[delegate])
     interpreter.invoke = lost = Mock(side_effect=gd.ContextLostError)  # type: ignore[method-assign]
     names |= {"delegate": delegate, "interpreter": interpreter}
-    names["checks"].append(lost.assert_called_once)
-    names["checks"].append(lambda: names["delegate"].report.summary)
+    yield
+    lost.assert_called_once()
+    assert names["delegate"].report.summary
 
 
 @before("docs/camera.md", "class Window")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     import moderngl_window
 
     class Camera:
@@ -518,15 +506,11 @@ def _(names: Names) -> None:
 
     colors = names["gd"].ImageOutput(palette=[(0, 0, 0, 0), (0, 90, 255, 255)])
     names |= {"moderngl_window": moderngl_window, "Camera": Camera, "draw": draw}
-    names |= {"to_the_network": NORMALIZED(names["gd"]), "to_colors": colors}
-    names["checks"].append(lambda: show(names["Window"]))
-
-
-def show(window: Any) -> None:
-    """Run a class of moderngl_window's until it closes its window."""
-    import moderngl_window
-
+    normalized = names["gd"].ImageTransform(mean=127.5, std=127.5)
+    names |= {"to_the_network": normalized, "to_colors": colors}
+    yield
     drawn: list[float] = []
+    window = names["Window"]
     render = window.on_render
 
     def on_render(self: Any, *arguments: float) -> None:
@@ -536,10 +520,6 @@ def show(window: Any) -> None:
     window.on_render = on_render
     moderngl_window.run_window_config(window, args=("--window", "headless", "--backend", "egl"))
     assert len(drawn) == 1
-
-
-def NORMALIZED(gd: Any) -> Any:  # noqa: N802
-    return gd.ImageTransform(mean=127.5, std=127.5)
 
 
 def check_drawn(framebuffer: Any) -> None:
@@ -573,31 +553,24 @@ def _(names: Names) -> None:
 
 
 @before("docs/vision.md", "from PIL import Image")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
+    from PIL import Image
+
     names["hand"] = np.random.default_rng(0).random((21, 3)) * (640, 480, 1)
-
-    def check() -> None:
-        from PIL import Image
-
-        drawn = names["painter"].pixels().astype(int)
-        assert np.ptp(drawn, axis=(0, 1)).min() > 200
-        with Image.open("hand.png") as picture:
-            assert np.abs(drawn - np.asarray(picture)).mean() < 3
-        shown = np.frombuffer(names["screen"].read(), np.uint8).reshape(480, 640, 3)
-        np.testing.assert_array_equal(shown[::-1], drawn)  # a window's first row is the lowest
-
-    names.setdefault("checks", []).append(check)
+    yield
+    drawn = names["painter"].pixels().astype(int)
+    assert np.ptp(drawn, axis=(0, 1)).min() > 200
+    with Image.open("hand.png") as picture:
+        assert np.abs(drawn - np.asarray(picture)).mean() < 3
+    shown = np.frombuffer(names["screen"].read(), np.uint8).reshape(480, 640, 3)
+    np.testing.assert_array_equal(shown[::-1], drawn)  # a window's first row is the lowest
 
 
 @before("docs/notebook.md", "from PIL import Image")
-def _(names: Names) -> None:
-    names["checks"] = [lambda: check_ball(names["ball"])]
-
-
-def check_ball(mask: Any) -> None:
-    """A small part of the picture is the ball, without doubt."""
-    assert 0.01 < (mask > 0.9).mean() < 0.2
-    assert (mask < 0.1).mean() > 0.8
+def _(names: Names) -> Iterator[None]:
+    yield  # a small part of the picture is the ball, without doubt
+    assert 0.01 < (names["ball"] > 0.9).mean() < 0.2
+    assert (names["ball"] < 0.1).mean() > 0.8
 
 
 @before("docs/vision.md", "from gles_apps.vision import find_detector")
@@ -612,36 +585,30 @@ def _(names: Names) -> None:
     )
 
 
-@before("docs/vision.md", "import gles_delegate as gd\nfrom gles_apps.vision import find")
-def _(names: Names) -> None:
+def save_detector() -> None:
     from tests.support.yolo import found_in, yolo_model
 
     yolo_model(Path("yolo11n.tflite"), found_in(), task="detect", names=["cat", "dog"])
 
-    def check() -> None:
-        assert names["labels"][names["found"].class_index] == "dog"
-        np.testing.assert_allclose(names["box"], (10 / 64, 6 / 48, 50 / 64, 36 / 48), atol=1e-6)
 
-    names.setdefault("checks", []).append(check)
+@before("docs/vision.md", "import gles_delegate as gd\nfrom gles_apps.vision import find")
+def _(names: Names) -> Iterator[None]:
+    save_detector()
+    yield
+    assert names["labels"][names["found"].class_index] == "dog"
+    np.testing.assert_allclose(names["box"], (10 / 64, 6 / 48, 50 / 64, 36 / 48), atol=1e-6)
 
 
 @before("docs/tasks.md", "import gles_apps.tasks as mp\n\nwith mp.tasks.vision.ObjectDetector")
-def _(names: Names) -> None:
-    from PIL import Image
-
-    from tests.support.yolo import found_in, yolo_model
-
-    yolo_model(Path("yolo11n.tflite"), found_in(), task="detect", names=["cat", "dog"])
-    Image.fromarray(picture(320, 200)[..., :3]).save("street.jpg")
-
-    def check() -> None:
-        assert names["found"].categories[0].category_name == "dog"
-
-    names.setdefault("checks", []).append(check)
+def _(names: Names) -> Iterator[None]:
+    save_detector()
+    save("street.jpg")
+    yield
+    assert names["found"].categories[0].category_name == "dog"
 
 
 @before("docs/threads.md", "with interpreter.exclusive")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     from gles_delegate import GpuDelegate, GpuDelegateOptions, Interpreter
 
     delegate = GpuDelegate(GpuDelegateOptions(own_thread=True))
@@ -651,14 +618,16 @@ def _(names: Names) -> None:
     names["image"] = interpreter.get_input_details()[0]["index"]
     names["scores"] = interpreter.get_output_details()[0]["index"]
     names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)
-    names["checks"] = [delegate.close]
+    yield
+    delegate.close()
 
 
 @before("docs/threads.md", "delegate = gd.GpuDelegate(gd")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     names["pixels"] = picture(224, 224)[np.newaxis, ..., :3].astype(np.float32) / 255
-    names["checks"].append(lambda: check_classes(names["result"][0]))
-    names["checks"].append(lambda: names["delegate"].close())
+    yield
+    check_classes(names["result"][0])
+    names["delegate"].close()
 
 
 @before("docs/threads.md", "context = gd.EglContext()")
@@ -670,7 +639,7 @@ def _(names: Names) -> None:
 
 
 @before("docs/toolkits.md", "import moderngl")
-def _(names: Names) -> None:
+def _(names: Names) -> Iterator[None]:
     """A ball that moves, and what a section draws of it, compared when the section has ended."""
     pictures = [picture(256, 144, ball) for ball in ((0.3, 0.4), (0.5, 0.6), (0.7, 0.3))]
     drawn: list[tuple[Any, Any]] = []
@@ -692,18 +661,16 @@ def _(names: Names) -> None:
             shown = gl.glReadPixels(0, 0, 256, 144, gl.GL_RGBA, gl.GL_UNSIGNED_BYTE)
             drawn.append((pictures[-1], np.frombuffer(shown, np.uint8).reshape(144, 256, 4)))
 
-    def check() -> None:
-        if "drawn" in names:
-            drawn.append((pictures[-1], names["drawn"]))
-        assert drawn
-        contexts = [network.ctx for _, network in names.get("windows", ())]
-        assert len(set(map(id, contexts))) == len(contexts)
-        for pixels, mask in drawn:
-            difference = np.abs(mask[..., :3].astype(int) - ball_mask(pixels))
-            assert difference.max() <= 1, f"{np.count_nonzero(difference > 1)} differ"
-
     names["camera"] = camera()
-    names["checks"] = [check]
+    yield
+    if "drawn" in names:
+        drawn.append((pictures[-1], names["drawn"]))
+    assert drawn or "read" in names
+    contexts = [network.ctx for _, network in names.get("windows", ())]
+    assert len(set(map(id, contexts))) == len(contexts)
+    for pixels, mask in drawn:
+        difference = np.abs(mask[..., :3].astype(int) - ball_mask(pixels))
+        assert difference.max() <= 1, f"{np.count_nonzero(difference > 1)} differ"
 
 
 def ball_mask(pixels: Any) -> Any:
@@ -728,10 +695,9 @@ def _(names: Names) -> None:
 
 
 @before("docs/toolkits.md", "egl = gd.EglContext()")
-def _(names: Names) -> None:
-    names["checks"] = [
-        lambda: np.testing.assert_array_equal(names["read"], picture(256, 144, (0.3, 0.4)))
-    ]
+def _(names: Names) -> Iterator[None]:
+    yield
+    np.testing.assert_array_equal(names["read"], picture(256, 144, (0.3, 0.4)))
 
 
 if __name__ == "__main__":

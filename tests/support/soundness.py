@@ -1,7 +1,5 @@
 """Plans, checked without GL: each tensor is read with its size, and before others write over it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A network of sounds whose scores are the samples."""
 
-from __future__ import annotations
-
 import flatbuffers
 import numpy as np
 

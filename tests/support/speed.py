@@ -1,7 +1,5 @@
 """Limits of processor time that hold on slow and on emulated machines, too."""
 
-from __future__ import annotations
-
 import time
 from functools import cache
 

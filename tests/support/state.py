@@ -1,7 +1,5 @@
 """Everything that a GL context says of itself, and the objects that it holds."""
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager

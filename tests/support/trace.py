@@ -1,7 +1,5 @@
 """The GL calls of a delegate and of moderngl, written down while they are made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A user's program, which mypy --strict accepts with the package that is installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

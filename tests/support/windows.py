@@ -1,7 +1,5 @@
 """Windows on a virtual X server, and keys for them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

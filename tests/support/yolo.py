@@ -1,7 +1,5 @@
 """Small YOLO networks that find the same objects in any picture."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`tools/absolute-links` prepares a copy of the README and the settings for publication."""
 
-from __future__ import annotations
-
 import configparser
 import re
 import shutil

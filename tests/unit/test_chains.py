@@ -1,7 +1,5 @@
 """Chains: which dispatches one work group computes in sequence, and their shader."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Errors are relative to the largest number of a result, whichever command judges it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Drawings on pictures, by numpy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

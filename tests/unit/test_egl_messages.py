@@ -1,7 +1,5 @@
 """Messages and decisions of gl/egl.py that need no GL."""
 
-from __future__ import annotations
-
 import ctypes
 import ctypes.util
 import glob

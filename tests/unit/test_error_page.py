@@ -1,7 +1,5 @@
 """docs/errors.md quotes messages that the package has."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Fusion: where it must happen, and where it must not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from math import ceil

@@ -1,7 +1,5 @@
 """Environment variables that hide a driver."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

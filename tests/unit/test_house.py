@@ -1,7 +1,5 @@
 """Ops are known in one place."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The numpy side of pictures in and out: by hand, and what is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,10 +1,9 @@
 """Imports go down the line on which data flows; nothing is public by accident."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
@@ -54,6 +53,7 @@ def level(part: str) -> int:
     return next(i for i, parts in enumerate(LEVELS) if part in parts)
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Full names of what a file imports, each ``from a import b`` as a.b."""
     package = path.relative_to(PACKAGE.parent).parent.parts

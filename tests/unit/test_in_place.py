@@ -1,7 +1,5 @@
 """Tensors inside others: where copies are not needed, and where they are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

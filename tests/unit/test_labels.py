@@ -1,7 +1,5 @@
 """Files of labels as tools write them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

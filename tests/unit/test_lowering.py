@@ -1,7 +1,5 @@
 """Nodes that no converter writes: each is lowered or refused with a reason."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from typing import Any

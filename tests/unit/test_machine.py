@@ -1,7 +1,5 @@
 """The processors that worker processes take."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

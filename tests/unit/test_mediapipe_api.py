@@ -1,7 +1,5 @@
 """The API of `gles_apps.tasks` beside the recorded one of MediaPipe 1.2.3."""
 
-from __future__ import annotations
-
 import dataclasses
 import importlib
 import inspect

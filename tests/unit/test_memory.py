@@ -1,7 +1,5 @@
 """Where values lie: what lives together lies apart, and little more memory than that is taken."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A model's metadata about its inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from typing import Any

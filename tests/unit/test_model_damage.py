@@ -1,7 +1,5 @@
 """Damaged and hostile bytes: `read_model` gives a graph or raises ModelError, and soon."""
 
-from __future__ import annotations
-
 import random
 import signal
 import struct

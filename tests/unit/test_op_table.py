@@ -1,7 +1,5 @@
 """The op table itself, without LiteRT."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

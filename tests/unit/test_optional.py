@@ -1,7 +1,5 @@
 """Messages about optional packages that are missing."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

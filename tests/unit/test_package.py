@@ -1,7 +1,5 @@
 """The wheel works where there is no checkout, and the checkout where there is no wheel."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shutil

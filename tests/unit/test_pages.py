@@ -1,7 +1,5 @@
 """Commands of pages, as tools/pages.py finds them for tools/test-systems."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from importlib import import_module

@@ -1,7 +1,5 @@
 """Which nodes run on the GPU, and in which segments."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Messages and limits that depend on the processor or on the word size of Python."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

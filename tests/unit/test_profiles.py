@@ -1,7 +1,5 @@
 """The profile of a device, by the names that its driver gives."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

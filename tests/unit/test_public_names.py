@@ -1,7 +1,5 @@
 """Public names: all are on the page of versions, and each has a docstring."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from inspect import isclass, isfunction

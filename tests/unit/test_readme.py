@@ -1,7 +1,5 @@
 """README and docs say what is there."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

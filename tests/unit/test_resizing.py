@@ -1,7 +1,5 @@
 """Numbers that differ between shapes of the inputs become uniforms."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

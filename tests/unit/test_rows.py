@@ -1,7 +1,5 @@
 """Which graphs compute each row of a batch independently, without LiteRT."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

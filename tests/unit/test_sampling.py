@@ -1,7 +1,5 @@
 """What `make test` leaves to `make test-all`, what it skips, and how a run reports it."""
 
-from __future__ import annotations
-
 import ast
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Shader texts: one for equal work, complete, and traceable to the files."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """Subgraphs of a model: signatures, and the ops that run them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

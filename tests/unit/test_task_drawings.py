@@ -1,7 +1,5 @@
 """Lines, styles and drawings of MediaPipe's names."""
 
-from __future__ import annotations
-
 from collections import Counter
 from hashlib import sha256
 from typing import Any

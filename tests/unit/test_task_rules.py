@@ -1,7 +1,5 @@
 """Rules of tasks by hand, and the names of their API beside MediaPipe's."""
 
-from __future__ import annotations
-
 import inspect
 import struct
 from pathlib import Path

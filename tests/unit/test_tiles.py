@@ -1,7 +1,5 @@
 """Register tiles of a convolution's invocations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import ceil, prod
 

@@ -1,7 +1,5 @@
 """The scripts of tools/ import names that exist."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 from collections.abc import Iterator

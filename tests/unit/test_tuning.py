@@ -1,7 +1,5 @@
 """Choices by measured times."""
 
-from __future__ import annotations
-
 from gles_delegate.runtime.tuning import fastest
 from gles_delegate.shaders.dispatch import Dispatch, Grid, Value
 

@@ -1,7 +1,5 @@
 """Metadata of Ultralytics' exporter, in all its notations and damaged."""
 
-from __future__ import annotations
-
 import io
 import json
 import time

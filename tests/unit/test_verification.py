@@ -1,7 +1,5 @@
 """The cases that the package verifies devices with, without GL."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Views: where a dispatch copies four lanes of a texel at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Anchors, boxes and suppression, by hand."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Regions of faces and hands by a body, beside MediaPipe's rules."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

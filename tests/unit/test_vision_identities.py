@@ -1,7 +1,5 @@
 """Which numbers the objects of a video get."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

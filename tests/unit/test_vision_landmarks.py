@@ -1,7 +1,5 @@
 """Regions that follow from points, and what outputs of networks of landmarks mean."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

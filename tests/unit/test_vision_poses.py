@@ -1,7 +1,5 @@
 """Poses from maps made of known ones, and against a decoder that is written out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Regions around objects, and points that tremble less."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

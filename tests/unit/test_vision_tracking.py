@@ -1,7 +1,5 @@
 """Which regions a tracker looks at, what it keeps, and what it loses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

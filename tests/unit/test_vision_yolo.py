@@ -1,7 +1,5 @@
 """YOLO networks: finding them, and decoding against plain loops and known objects."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The pages are plain American English, without phrases that read as translated."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
