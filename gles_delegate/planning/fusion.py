@@ -166,7 +166,7 @@ class _Copies:
     def through(self, listing: Listing, copy: Copy, before: Copy) -> Iterator[Edit]:
         """One copy instead of two in a row, such as two transpositions, or the same copy."""
         (source, *more), fill, limits = before.reads, copy.reads[1:], listing.scope.limits
-        if before.target or more or call_operands(before.epilogue):
+        if before.target or more or call_operands(before.epilogue) or copy.counts_lanes:
             return
         if before.output not in self._read_once or source in listing.scope.kept:
             return
@@ -192,7 +192,7 @@ class _Copies:
             return
         is_last = listing.reads(source) == 1
         kept = {value for value in kept if not is_last or listing.writers(value)}
-        if copies := _shortcuts(listing, copy, kept):
+        if not copy.counts_lanes and (copies := _shortcuts(listing, copy, kept)):
             yield Edit(copies, copy)
 
 

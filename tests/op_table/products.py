@@ -44,6 +44,7 @@ def fully_connected_cases() -> Iterator[Attributes]:
         yield dict(x=x)
         yield dict(x=x, keep_num_dims=True)
         yield dict(x=x, runtime_weights=True, bias=False)
+    yield from each(dict(runtime_weights=True), x=((3, 1), (3, 6), (2, 8)), out=(2, 4, 8))
     yield dict(x=(1, 4, 3, 5), depth=60)
     yield dict(x=(3, 4, 3, 5), depth=60)
     yield dict(x=(2, 4, 3, 5), depth=15)

@@ -102,6 +102,7 @@ def conv_2d_cases() -> Iterator[Attributes]:
     for x, kernel in (((1, 7, 6, 5), (3, 3)), ((2, 7, 6, 8), (1, 1))):
         yield dict(x=x, kernel=kernel, runtime_weights=True)
         yield dict(x=x, kernel=kernel, runtime_weights=True, stride=(2, 2))
+    yield from each(dict(runtime_weights=True), x=((1, 3, 4, 1), (1, 3, 4, 3)), out=(2, 4, 8))
 
 
 def conv_2d_random(rng: random.Random) -> Attributes:
@@ -231,6 +232,7 @@ def transpose_conv_cases() -> Iterator[Attributes]:
     for bias in (True, False):
         yield dict(runtime_weights=True, bias=bias)
         yield dict(x=(2, 3, 4, 8), out=8, kernel=(2, 3), runtime_weights=True, bias=bias)
+    yield from each(dict(runtime_weights=True), x=((1, 3, 4, 1), (1, 3, 4, 3)), out=(2, 4, 8))
 
 
 def transpose_conv_random(rng: random.Random) -> Attributes:

@@ -145,10 +145,15 @@ class Copy(Dispatch):
         return True
 
     @property
+    def counts_lanes(self) -> bool:
+        """Whether `layout` counts all lanes of the input's texels, those of zeros included."""
+        return self.numbers["IN_CHANNELS"] != self.reads[0].channels
+
+    @property
     def span(self) -> tuple[int, int] | None:
         """The range of output elements that holds the whole input in order; or None."""
         (source, *fill), area = self.reads, self.target
-        if not self.layout.is_whole(source) or fill or self.epilogue:
+        if not self.layout.is_whole(source) or fill or self.epilogue or self.counts_lanes:
             return None
         if area is None:
             return (0, source.elements) if source.elements == self.output.elements else None
@@ -167,6 +172,8 @@ class Copy(Dispatch):
         is_dense = merged(layout.sizes, layout.strides) == merged(shape, (source.channels, 1))
         is_unchanged = len(self.reads) == 1 and not self.epilogue and source.kind == output.kind
         if not is_dense or not is_unchanged or layout.has_bounds or area.pixels > area.row:
+            return None
+        if self.counts_lanes:
             return None
         first = _first_texel(source, shape, pixel, channel)
         second = _first_texel(output, shape, area.out_pixel, area.out_channel)
