@@ -136,6 +136,7 @@ class Calls:
         # Calls of other threads come in no order.
         replace(upgrade._Compiler, "add", run_at_once)
         replace(upgrade, "_OFTEN", 2)
+        replace(upgrade, "_BUDGET", 60.0)
         replace(llvmpipe, "_PATIENCE", 60.0)
         return self
 

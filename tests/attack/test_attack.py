@@ -91,7 +91,7 @@ def test_a_number_is_one_of_litert_s_or_between_them(
 
 def test_what_is_wrong_with_tables_and_requests_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("starlette")
-    monkeypatch.setattr("gles_apps.batch.results.Results._lock", lambda *_: None)
+    monkeypatch.setattr("gles_apps.batch.results.fcntl.flock", lambda *_: None)
     assert any("two runs" in run_results(b"", seed).text for seed in range(1, 60, 2))
     monkeypatch.setattr("gles_apps.batch.http._parsed", json.loads)
     assert any("RecursionError" in run_requests(b"", seed).text for seed in range(60))

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from gles_apps.live import App, Frame
 from gles_apps.live.painter import new_texture
-from gles_delegate import EglContext, extension
+from gles_delegate import EglContext
+from gles_delegate.gl import drawing
 from gles_delegate.gl.current import current_functions
 from gles_delegate.gl.drawing import Texture
 from tests.support.tflite_builder import ModelBuilder
@@ -36,7 +37,7 @@ def frame_of(app: App, pixels: NDArray[np.uint8]) -> Frame:
 
 def read_texture(texture: Texture) -> NDArray[np.uint8]:
     """The pixels of an RGBA8 texture, uint8 [height, width, 4], in the current context."""
-    pixels: NDArray[np.uint8] = extension.read_texture(current_functions(), texture)
+    pixels: NDArray[np.uint8] = drawing.read_texture(current_functions(), texture)
     return pixels
 
 
