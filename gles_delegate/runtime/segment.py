@@ -335,6 +335,9 @@ class Segment:
     def _read_staged(self, number: int, index: int) -> Array:
         if index in self._constants:
             return np.array(self._constants[index])
+        graph = self._require_lowered().graph
+        if index in graph.outputs and not {index} & {*self.computed, *graph.inputs}:
+            return np.zeros(self.shape_of(index), graph.tensors[index].dtype)  # no node computes it
 
         def read() -> Array:  # after the runs that were queued before
             if index not in self.outputs or not self._async_runs.has(number):
