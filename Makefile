@@ -48,7 +48,7 @@ test-unit: export GLES_DELEGATE_REQUIRE =
 test-unit: .venv/unit/.ready
 	.venv/unit/bin/pytest -q tests/unit
 
-.venv/unit/.ready: | debian
+.venv/unit/.ready: | .venv
 	$(PYTHON) -m venv .venv/unit
 	.venv/unit/bin/pip install --quiet flatbuffers hypothesis numpy pytest
 	touch $@
@@ -185,9 +185,13 @@ debian:
 	@test -w . || { echo "this folder is read-only: copy it to one that you may write to"; exit 1; }
 	tools/setup-debian "$(PYTHON)"
 
+# Two environments may be made in it at once, and venv does not allow for that.
+.venv: | debian
+	mkdir -p $@
+
 # The stamp of an installed extra: .venv/.with-test, .venv/.with-examples. The tests and the pages run
 # every example.
-.venv/.with-%: setup.cfg pyproject.toml examples/requirements.txt | debian
+.venv/.with-%: setup.cfg pyproject.toml examples/requirements.txt | .venv
 	$(PYTHON) -m venv .venv
 	$(bin)/pip install --quiet --editable '.[$*]' \
 		$(if $(filter docs test,$*),--requirement examples/requirements.txt)
