@@ -186,6 +186,13 @@ def gpu(gl: None) -> Iterator[GpuContext]:
 
 
 @pytest.fixture
+def llvmpipe(gpu: GpuContext) -> None:
+    """The best device is llvmpipe."""
+    if not gpu.driver.is_llvmpipe:
+        pytest.skip(f"this device is {gpu.driver.renderer}, not llvmpipe")
+
+
+@pytest.fixture
 def app(gl: None) -> Iterator[Any]:
     from tests.support.app import App  # needs moderngl
 

@@ -36,7 +36,7 @@ def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_js
 
     The self-test is that of `verify --quick`.
     """
-    state = self_test(device)
+    state = self_test(device, shows_device=not as_json)
     advice = list(_advice(state))
     speed = None
     if bench and state["limits"]:
@@ -83,13 +83,16 @@ def _advice(state: dict[str, Any]) -> Iterator[str]:
         yield from (each for each in hindrances(is_working) if each not in state["reason"])
 
 
-def self_test(device: int | None) -> dict[str, Any]:
+def self_test(device: int | None, shows_device: bool = False) -> dict[str, Any]:
     """The versions, EGL, its devices, and the tests of the one in use, as far as they succeed."""
     state: dict[str, Any] = {"version": __version__, "egl": None, "devices": [], "device": None}
     state |= {"limits": None, "profile": None, "checks": [], "bench": None}
     try:
         state["egl"] = libegl().name
         state["devices"] = [dataclasses.asdict(d) for d in list_devices()]
+        if shows_device:  # at once: the test takes minutes on some devices
+            for each in state["devices"][device or 0 :][:1]:
+                print(f"Testing {each['renderer']}.", flush=True)
         with common.progress_bar() as bar:
             tested = CompatibilityList(device, common.counting(bar, "self-test"))
         state["healthy"], state["reason"] = not tested.reason, tested.reason

@@ -22,7 +22,7 @@ from gles_delegate.verification.check import CaseResult, every_form, verified
 @common.json_option
 def verify(device: int | None, quick: bool, as_json: bool) -> None:
     """Run every kernel, and compare with stored results of LiteRT."""
-    state = verification(device, quick)
+    state = verification(device, quick, shows_device=not as_json)
     if as_json:
         common.print_json(state)
     else:
@@ -30,9 +30,12 @@ def verify(device: int | None, quick: bool, as_json: bool) -> None:
     sys.exit(bool(state["wrong"]))
 
 
-def verification(device: int | None, quick: bool) -> dict[str, Any]:
+def verification(device: int | None, quick: bool, shows_device: bool = False) -> dict[str, Any]:
     """The device's strings, a row for each op, and the wrong results."""
     gpu = GpuContext(None, device)
+    names = dict(zip(("vendor", "renderer", "version"), gpu.driver.identity, strict=True))
+    if shows_device:  # at once: the runs take minutes on some devices
+        print(f"{names['renderer']}, {names['version']}", flush=True)
     cases = load_cases(quick)
     forms = every_form(gpu.limits)
     if quick:
@@ -46,7 +49,7 @@ def verification(device: int | None, quick: bool) -> dict[str, Any]:
         gpu.release()
     every = [result for of_op in results.values() for result in of_op]
     return {
-        "device": dict(zip(("vendor", "renderer", "version"), gpu.driver.identity, strict=True)),
+        "device": names,
         "cases": len(cases),
         "runs": len(every),
         "ops": [_row(op, of_op) for op, of_op in results.items()],
@@ -66,7 +69,6 @@ def _row(op: str, results: Sequence[CaseResult]) -> dict[str, Any]:
 
 
 def _print(state: dict[str, Any]) -> None:
-    print(f"{state['device']['renderer']}, {state['device']['version']}")
     common.print_table([_cells(row) for row in state["ops"]])
     print("float32, float16: the largest error with this storage, as a share of the allowed one")
     if state["cpu_ops"]:

@@ -14,11 +14,15 @@ from gles_delegate.device.profiles import profile_of
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
+from gles_delegate.support.threads import Lock
 
 log = logging.getLogger("gles_delegate")
 
 MAX_READS = 5
 """Number of inputs named in glsl/lib/tensor.glsl: image units from 0 or storage blocks from 1."""
+
+_COMPILERS = Lock()
+"""NVIDIA's driver has one pool of compiler threads, and crashes if two set its size at once."""
 
 _DEBUG_GROUPS = "GLES_DELEGATE_DEBUG_GROUPS"
 """If this variable is 1, each dispatch of a run is a group in graphics debuggers."""
@@ -62,7 +66,8 @@ class Driver:
                 gl.unchecked(f"glObjectLabel{suffix}")
                 gl.debug_suffix = suffix
         if is_private and "GL_KHR_parallel_shader_compile" in extensions:
-            gl.unchecked("glMaxShaderCompilerThreadsKHR")(gl_names.ALL_COMPILER_THREADS)
+            with _COMPILERS:
+                gl.unchecked("glMaxShaderCompilerThreadsKHR")(gl_names.ALL_COMPILER_THREADS)
         has_timers = "GL_EXT_disjoint_timer_query" in extensions or not is_es
         has_textures = number >= (3, 2) or bool(
             {"GL_EXT_texture_buffer", "GL_OES_texture_buffer"} & extensions

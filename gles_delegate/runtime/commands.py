@@ -59,7 +59,7 @@ class CommandList:
     def profile(self) -> list[float]:
         """Run once, timing each dispatch separately; return the seconds of each."""
         seconds: list[float] = []
-        dispatch_compute = self._gpu.gl.unchecked("glDispatchCompute")
+        dispatch_compute, _ = self._gpu.gl.prepared("glDispatchCompute", 0, 0, 0)
         stopwatch = Stopwatch(self._gpu.gl, self._gpu.driver.timers, self._gpu.driver.is_es)
         with ExitStack() as stack:
             stack.callback(stopwatch.release)
@@ -74,10 +74,9 @@ class CommandList:
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Inside ``with``, dispatch no work groups, so a run takes only the CPU's time."""
-        calls, dispatch_compute = self._calls, self._gpu.gl.unchecked("glDispatchCompute")
+        calls, nothing = self._calls, self._gpu.gl.prepared("glDispatchCompute", 0, 0, 0)
         self._calls = [
-            (function, (0, 0, 0) if function is dispatch_compute else arguments)
-            for function, arguments in calls
+            nothing if function is nothing[0] else (function, a) for function, a in calls
         ]
         try:
             yield
@@ -136,6 +135,7 @@ class Recorder:
         self._plan = plan
         self._gpu = gpu
         self._gl = gpu.gl
+        self._call = gpu.gl.prepared
         self._prepared = list(zip(plan.groups, programs, sources, strict=True))
         self._names = names
         self._sampler: Sampler | None = None
@@ -199,9 +199,6 @@ class Recorder:
             yield self._call("glBindBuffer", read, source)
             yield self._call("glBindBuffer", write, target)
             yield self._call("glCopyBufferSubData", read, write, start, at, size)
-
-    def _call(self, name: str, *arguments: object) -> GlCall:
-        return self._gl.unchecked(name), arguments
 
     def _copy_in(self, storage: Storage) -> Iterator[GlCall]:
         """Wait for the app's writes to bound buffers and textures; copy from bound buffers."""

@@ -123,6 +123,7 @@ class Calls:
 
         replace = lambda *arguments: self._patches.enter_context(patch.object(*arguments))  # noqa: E731
         replace(Functions, "unchecked", hooked)
+        replace(Functions, "prepared", lambda gl, name, *given: (hooked(gl, name), given))
         for name in egl_names._PROTOTYPES:
             with suppress(gd.GLError):
                 replace(egl, name, partial(self._egl, name, getattr(egl, name)))

@@ -4,6 +4,7 @@ import copy
 import pickle
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -182,6 +183,34 @@ def test_own_threads_side_by_side() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(4)))
+
+
+def test_one_thread_at_a_time_sets_the_number_of_compiler_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """NVIDIA's driver crashes otherwise."""
+    unchecked, present, counts = Functions.unchecked, [0], list[int]()
+
+    def found(gl: Functions, name: str) -> Callable[..., Any]:
+        return call if name == "glMaxShaderCompilerThreadsKHR" else unchecked(gl, name)
+
+    def call(number: int) -> None:
+        present[0] += 1
+        counts.append(present[0])
+        time.sleep(0.05)
+        present[0] -= 1
+
+    def make(_: int) -> None:
+        gpu = GpuContext()
+        with gpu.guard():
+            has = "GL_KHR_parallel_shader_compile" in gpu.gl.extensions()
+        gpu.release()
+        assert has or pytest.skip("the driver has no GL_KHR_parallel_shader_compile")
+
+    monkeypatch.setattr(Functions, "unchecked", found)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(make, range(4)))
+    assert counts == [1] * 4
 
 
 def test_two_contexts_in_turn() -> None:

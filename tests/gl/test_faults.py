@@ -51,6 +51,7 @@ class Fault:
             return call
 
         monkeypatch.setattr(Functions, "unchecked", counting)
+        monkeypatch.setattr(Functions, "prepared", lambda gl, n, *a: (counting(gl, n), a))
 
     @contextmanager
     def counted(self) -> Iterator[None]:

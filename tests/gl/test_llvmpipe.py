@@ -23,13 +23,7 @@ from tests.support.process import run_python
 from tests.support.sketch import Sketch
 from tests.support.small import allocated, expected, small_model
 
-
-@pytest.fixture
-def gpu() -> GpuContext:
-    gpu = GpuContext()
-    if not gpu.driver.is_llvmpipe:
-        pytest.skip("this device is not llvmpipe")
-    return gpu
+pytestmark = pytest.mark.usefixtures("llvmpipe")
 
 
 def used(gpu: GpuContext, number: int) -> tuple[list[list[int]], list[int]]:

@@ -30,7 +30,7 @@ from tests.support.convolutions import (
 from tests.support.process import run_python
 from tests.support.small import allocated
 
-pytestmark = [pytest.mark.usefixtures("gl"), pytest.mark.background]
+pytestmark = [pytest.mark.usefixtures("llvmpipe"), pytest.mark.background]
 SECONDS = 120  # longer than a thread of low priority waits for a processor
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from gles_delegate.gl import functions as names
 
-_SIZE = 64
+_SIZE = 1024  # more than a driver's longest list, such as of compressed formats
 _UNTOUCHED = -0x5A5A5A5B
+_BLANK = (c_int * _SIZE)(*[_UNTOUCHED] * _SIZE)
 # Free memory changes at any time, and Mesa 25.2 answers with values that it never set.
 _FREE_MEMORY = {*range(0x87FB, 0x87FE), *range(0x9047, 0x904C)}  # *_ATI, GPU_MEMORY_INFO_*_NVX
 _QUERIES = tuple(sorted({*range(0x0B00, 0x0E00), *range(0x8000, 0x9400)} - _FREE_MEMORY))
@@ -51,7 +52,7 @@ class State:
         self._clear()
         state: dict[Any, Any] = {}
         for query in self._answered:
-            values = (c_int * _SIZE)(*[_UNTOUCHED] * _SIZE)
+            values = (c_int * _SIZE).from_buffer_copy(_BLANK)
             self._integers(query, ctypes.byref(values))
             if not self._clear():
                 state[hex(query)] = [value for value in values if value != _UNTOUCHED]

@@ -30,6 +30,7 @@ def traced(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     unchecked = Functions.unchecked
     with monkeypatch.context() as patch:
         patch.setattr(Functions, "unchecked", lambda gl, n: noted(n, unchecked(gl, n)))
+        patch.setattr(Functions, "prepared", lambda gl, n, *a: (gl.unchecked(n), a))
         for kind in _CLASSES:
             for name, method in vars(kind).items():
                 if callable(method) and not name.startswith("_"):
