@@ -15,6 +15,9 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.support.closing import in_any_case, on_error
 
+_PIECE = 8 << 20
+"""Bytes that are copied at once: a driver gets new pages for more than its allocator keeps."""
+
 
 @contextmanager
 def explaining(message: str) -> Iterator[None]:
@@ -36,19 +39,20 @@ class Buffer:
         self._gl = gl
         view = memoryview(b"" if isinstance(data, int) else data)
         self.size = data if isinstance(data, int) else view.nbytes
-        pointer = _pointer(view) if view.nbytes else None
+        start = _address(view) if view.nbytes else None
         self.name = gl.generate("Buffers")
         with on_error(self.release), explaining(f"no room for a buffer of {self.size} bytes: "):
             gl.glBindBuffer(gl_names.ARRAY_BUFFER, self.name)
-            gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, pointer, gl_names.STATIC_DRAW)
+            gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, start, gl_names.STATIC_DRAW)
 
     def write(self, data: Any, offset: int = 0) -> None:
         """Overwrite bytes from `offset` on with a contiguous array; does not check for errors."""
-        view = memoryview(data)
+        view, target = memoryview(data), gl_names.ARRAY_BUFFER
         if view.nbytes:
-            target = gl_names.ARRAY_BUFFER
+            start = _address(view)
             self._gl.unchecked("glBindBuffer")(target, self.name)
-            self._gl.unchecked("glBufferSubData")(target, offset, view.nbytes, _pointer(view))
+            for i, size in _pieces(view.nbytes):
+                self._gl.unchecked("glBufferSubData")(target, offset + i, size, start + i)
 
     def read_into(self, target: Any, size: int, offset: int = 0) -> None:
         read_into(self._gl, self.name, target, size, offset)
@@ -69,26 +73,34 @@ def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> 
     """
     if not size:
         return
-    destination = (ctypes.c_char * size).from_buffer(target)
+    destination = ctypes.addressof((ctypes.c_char * size).from_buffer(target))
     gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, name)
-    # OpenGL ES does not have glGetBufferSubData.
-    start = gl.unchecked("glMapBufferRange")(gl_names.ARRAY_BUFFER, offset, size, gl_names.MAP_READ)
-    if not start:
-        gl.check("glMapBufferRange")
+    for i, length in _pieces(size):
+        # OpenGL ES does not have glGetBufferSubData.
+        piece = (gl_names.ARRAY_BUFFER, offset + i, length, gl_names.MAP_READ)
+        start = gl.unchecked("glMapBufferRange")(*piece)
+        if not start:
+            gl.check("glMapBufferRange")
+            gl.check_reset("glMapBufferRange")
+            raise OutOfGpuMemoryError(f"glMapBufferRange: no room to read {length} bytes")
+        ctypes.memmove(destination + i, start, length)
+        is_intact = gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
         gl.check_reset("glMapBufferRange")
-        raise OutOfGpuMemoryError(f"glMapBufferRange: no room to read {size} bytes")
-    ctypes.memmove(destination, start, size)
-    is_intact = gl.unchecked("glUnmapBuffer")(gl_names.ARRAY_BUFFER)
-    gl.check_reset("glMapBufferRange")
-    if not is_intact:
-        raise GLError("glUnmapBuffer: expected the buffer's bytes, found that the driver lost them")
+        if not is_intact:
+            raise GLError(
+                "glUnmapBuffer: expected the buffer's bytes, found that the driver lost them"
+            )
 
 
-def _pointer(view: memoryview) -> Any:
-    """Contiguous memory of at least one byte, as a ``void *`` for ctypes."""
-    if view.readonly:
-        return np.frombuffer(view, np.uint8).ctypes.data
-    return (ctypes.c_char * 1).from_buffer(view)
+def _pieces(size: int) -> Iterator[tuple[int, int]]:
+    """Starts and lengths."""
+    return ((i, min(size - i, _PIECE)) for i in range(0, size, _PIECE))
+
+
+def _address(view: memoryview) -> int:
+    """Of contiguous memory of at least one byte."""
+    address: int = np.frombuffer(view, np.uint8).__array_interface__["data"][0]
+    return address
 
 
 class TexelView:

@@ -29,20 +29,13 @@ from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtHost
 from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.standalone import StandAlone, describe
+from gles_delegate.support.arrays import Memory
 from gles_delegate.support.closing import Closing, on_error
 
 K = TypeVar("K")
 
 Host: TypeAlias = StandAlone | LiteRtHost
 """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
-
-
-class _Memory:
-    """The base of an array, which numpy keeps as long as the array or a slice of it exists."""
-
-    def __init__(self, array: Array) -> None:
-        self.__array_interface__ = array.__array_interface__
-        self._array = array
 
 
 class _Results(dict[K, Array]):
@@ -137,7 +130,7 @@ class Interpreter(NotPickled, Closing):
         resolver = _resolver_name(experimental_op_resolver_type)
         self._litert_options = {**options, "experimental_op_resolver_type": resolver}
         self._lock = ThreadLock()
-        self._views: list[ref[_Memory]] = []
+        self._views: list[ref[Memory]] = []
         self._hosts: dict[int, Host] = {}
         self._bound: BoundModel | None = None
         self._litert: LiteRt | None = None
@@ -435,10 +428,9 @@ class Interpreter(NotPickled, Closing):
         def view() -> Array:
             with self._lock:
                 array = self._host.tensor(tensor_index)()
-                memory = _Memory(array.reshape(-1).view(np.uint8))
+                memory = Memory(array)
                 self._views = [*(each for each in self._views if each() is not None), ref(memory)]
-            result: Array = np.asarray(memory).view(array.dtype).reshape(array.shape)
-            return result
+            return memory.as_array(array.shape, array.dtype)
 
         return view
 

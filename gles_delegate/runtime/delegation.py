@@ -34,6 +34,9 @@ class Delegation:
 
     With `keep`, `read_result` reads the results of all nodes: the context's graph then has more
     outputs than `graph`.
+
+    Attributes:
+        before_binding: A weak reference to what is called before a binding changes.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class Delegation:
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
         self._latest: deque[dict[int, Array]] = deque(maxlen=2)  # outputs of finished runs
+        self.before_binding: Callable[[], Callable[[], None] | None] = lambda: None
 
     @property
     def report(self) -> DelegationReport:
@@ -132,6 +136,9 @@ class Delegation:
         if binding is not None:
             self.require_bindable(index)
             bindings[index] = binding
+
+        if keep := self.before_binding():
+            keep()
 
         def bind() -> None:
             # Check and create everything before changing anything.

@@ -27,6 +27,7 @@ from gles_delegate.runtime.tuning import Tuner
 from gles_delegate.runtime.upgrade import Faster, Upgrade
 from gles_delegate.runtime.variables import Variables
 from gles_delegate.shaders.dispatch import Shape
+from gles_delegate.support.arrays import ArrayPool
 from gles_delegate.support.closing import in_any_case
 
 
@@ -73,6 +74,7 @@ class Segment:
         self._constants: dict[int, Array] = {}
         self._names: set[str] = set()
         self._bound_again: dict[int, TextureBinding] = {}  # since the last run
+        self._pool = ArrayPool()
         own = [lowerings.graph.nodes[index] for index in nodes]
         origins = lowerings.default.origins
         self.computed = {t for node in own for t in node.outputs}
@@ -261,7 +263,7 @@ class Segment:
         """Wait for the last run, and read one of `outputs`."""
         if index in self._constants:
             return np.array(self._constants[index])
-        array = self._empty(index)
+        array = self.empty(index)
         self._thread.run(lambda: self.session.read(index, array))
         return array
 
@@ -342,7 +344,7 @@ class Segment:
         def read() -> Array:  # after the runs that were queued before
             if index not in self.outputs or not self._async_runs.has(number):
                 raise not_kept(index, self.outputs)
-            array = self._empty(index)
+            array = self.empty(index)
             self._async_runs.read(number, index, array)
             return array
 
@@ -352,9 +354,10 @@ class Segment:
         """The present shape of a tensor."""
         return self._require_lowered().shapes[index]
 
-    def _empty(self, index: int) -> Array:
+    def empty(self, index: int) -> Array:
+        """An array for a tensor, whose content is undefined."""
         graph = self._require_lowered().graph
-        return np.empty(self.shape_of(index), graph.tensors[index].dtype)
+        return self._pool.empty(self.shape_of(index), graph.tensors[index].dtype)
 
     def _require_lowered(self) -> Lowered:
         if self._lowered is None:
@@ -370,6 +373,7 @@ class Segment:
         self.release()
         self._session = self._new_session(lowered, ports, resources)
         self._lowered, self._ports = lowered, ports
+        self._pool.clear()
         graph, self._names = lowered.graph, {*self._variables(lowered).values()}
         self._constants = {
             index: graph.tensors[index].array()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from gles_delegate.model.graph import Array, Graph, Tensor
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.shaders.dispatch import Shape
+from gles_delegate.support.arrays import MANY_BYTES
 
 
 class StandAlone:
@@ -23,8 +25,13 @@ class StandAlone:
         self._segment = delegation.segment([node.index for node in self._graph.nodes])
         self._shapes: dict[int, Shape] = {t.index: t.shape for t in self._graph.tensors}
         self._arrays: dict[int, Array] = {}
+        # Since the last run: large outputs whose array `get_tensor` returned; tensors that it
+        # copies, because there is a view of them, or the GPU does not have them as they are.
+        self._given: set[int] = set()
+        self._kept: set[int] = set()
         self._pending: Invocation | None = None
         self._ready = False
+        delegation.before_binding = WeakMethod(self._keep)
 
     def allocate_tensors(self) -> None:
         if self._ready:
@@ -39,6 +46,7 @@ class StandAlone:
         inputs = {i: self._shapes[i] for i in self._graph.inputs}
         self._shapes.update(self._segment.prepare(inputs, values))
         old, self._arrays = self._arrays, {}
+        self._forget()
         for tensor in self._graph.tensors:
             index, shape = tensor.index, self._shapes[tensor.index]
             if not self._is_on_host(tensor):
@@ -53,11 +61,15 @@ class StandAlone:
     def invoke(self) -> None:
         self._make_ready()
         self._pending = None
-        self._segment.invoke(self._arrays, self._arrays)
+        arrays = self._arrays | {index: self._segment.empty(index) for index in self._given}
+        self._segment.invoke(arrays, arrays)
+        self._arrays = arrays
+        self._forget()
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         self._make_ready()
         self._pending = self._segment.submit(self._arrays, wait_for)
+        self._kept.clear()
         return self._pending
 
     def resize_tensor_input(
@@ -103,15 +115,26 @@ class StandAlone:
                 f"{list(self._shapes[tensor.index])} for input {tensor_index}, name: {tensor.name}"
             )
         np.copyto(self._array(tensor.index), array)
+        self._kept.add(tensor.index)
         if tensor.is_variable:
             self._segment.write_variable(tensor.index, self._arrays[tensor.index])
 
     def get_tensor(self, tensor_index: int) -> Array:
-        return np.array(self._array(tensor_index))
+        array, is_output = self._array(tensor_index), tensor_index in self._segment.outputs
+        is_kept = tensor_index in {*self._graph.inputs, *self._kept}
+        if array.nbytes < MANY_BYTES or is_kept or not is_output:
+            return np.array(array)
+        self._given.add(tensor_index)  # `_array` reads it from the GPU if it is asked for again
+        return self._arrays.pop(tensor_index, array)
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
         tensor_at(self._graph, tensor_index)
-        return lambda: self._array(tensor_index)
+
+        def view() -> Array:
+            self._kept.add(tensor_index)
+            return self._array(tensor_index)
+
+        return view
 
     def get_input_details(self) -> list[dict[str, Any]]:
         return [self._details(self._graph.tensors[i]) for i in self._graph.inputs]
@@ -160,7 +183,7 @@ class StandAlone:
                 "constants can be read; with experimental_preserve_all_tensors=True, all that "
                 "nodes compute"
             )
-        if index not in self._arrays or not self._ready:
+        if not self._ready or index not in {*self._arrays, *self._given}:
             call = "call its signature's runner" if self._graph.index else "call allocate_tensors()"
             raise ValueError(f"the interpreter is not ready: {call} first")
         if tensor.is_variable:
@@ -171,10 +194,24 @@ class StandAlone:
                 raise bound(tensor)
             self._arrays[index][...] = result
         elif self._pending is not None and index in self._segment.outputs:
-            for output in self._arrays.keys() & set(self._segment.outputs):
-                self._arrays[output][...] = self._pending.get_tensor(output)
+            for output in {*self._arrays, *self._given} & {*self._segment.outputs}:
+                self._arrays[output] = self._pending.get_tensor(output)
             self._pending = None
+            self._given.clear()
+        elif index in self._given:
+            self._arrays[index] = self._segment.read_output(index)
+            self._given.remove(index)
         return self._arrays[index]
+
+    def _keep(self) -> None:
+        """Have every output here, before the GPU may lose it."""
+        for index in (*self._given,):
+            self._array(index)
+        self._kept.update(self._graph.outputs)
+
+    def _forget(self) -> None:
+        self._given.clear()
+        self._kept.clear()
 
     def _is_on_host(self, tensor: Tensor) -> bool:
         return tensor.index in (*self._graph.inputs, *self._graph.outputs) or tensor.is_variable

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_delegate.gl import buffers
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
@@ -49,6 +50,20 @@ def test_a_range_is_read_into_an_array(gl: Functions) -> None:
     buffer, target = Buffer(gl, BYTES), np.zeros((2, 3), np.int16)
     buffer.read_into(target, 8, offset=4)
     assert target.tobytes() == BYTES[4:12] + bytes(4)
+    buffer.release()
+
+
+@pytest.mark.parametrize("piece", [1, 16, 99, 100, 101])
+def test_many_bytes_are_copied_in_pieces(
+    gl: Functions, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buffers, "_PIECE", piece)
+    buffer, content = Buffer(gl, bytes(120)), np.arange(100, dtype=np.uint8)
+    buffer.write(content, offset=8)
+    assert buffer.read() == bytes(8) + content.tobytes() + bytes(12)
+    target = np.zeros(100, np.uint8)
+    buffer.read_into(target, 90, offset=9)
+    assert target.tobytes() == content[1:91].tobytes() + bytes(10)
     buffer.release()
 
 
