@@ -53,8 +53,19 @@ class CommandList:
     def run(self) -> None:
         """Make the calls; raises ValueError if something bound was released or resized."""
         with self._checked("invoke"):
-            for function, arguments in self._calls:
-                function(*arguments)
+            self._call()
+
+    def _call(self) -> None:
+        for function, arguments in self._calls:
+            function(*arguments)
+
+    def measure(self) -> float:
+        """Run once; return the seconds of the whole run."""
+        stopwatch = Stopwatch(self._gpu.gl, self._gpu.driver.timers, self._gpu.driver.is_es)
+        with ExitStack() as stack:
+            stack.callback(stopwatch.release)
+            stack.enter_context(self._checked("profile"))
+            return stopwatch.measure(self._call)
 
     def profile(self) -> list[float]:
         """Run once, timing each dispatch separately; return the seconds of each."""

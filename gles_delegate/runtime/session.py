@@ -191,6 +191,11 @@ class Session:
         finally:
             sanitizer.release()
 
+    def measure(self) -> float:
+        """Run once more on the present inputs; return the seconds of the whole run."""
+        self._upload_parameters()
+        return self._commands.measure()
+
     def profile(self) -> list[tuple[Dispatch, float]]:
         """Run each dispatch once more on the present inputs; return it and its own seconds."""
         self._upload_parameters()

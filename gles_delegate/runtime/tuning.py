@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import pairwise
+from statistics import median
+from time import perf_counter
 from typing import TypeAlias
 
 from gles_delegate.errors import OutOfGpuMemoryError, ShaderError
@@ -22,9 +25,11 @@ from gles_delegate.shaders.dispatch import Dispatch, every_call
 Choices: TypeAlias = Mapping[int, int]
 """The number of the best choice of tiles, by node, if it is not 0; see `ops.lib.tiles`."""
 
-Timed: TypeAlias = Sequence[tuple[Dispatch, float]]  # dispatches and their times in seconds
+Timed: TypeAlias = Sequence[tuple[Dispatch, float]]  # dispatches and their times
 Group: TypeAlias = frozenset[int]  # nodes that share a choice
-_RUNS = 8
+_RUNS, _MIN_RUNS, _SECONDS = 8, 3, 1.0  # rounds of a choice: fewer if they take longer
+_WARM_UP = 0.3  # seconds
+_STEADY = 1.1  # A round counts if the first choice's times before and after it differ by less
 _WORTH = 0.97  # A choice must take less than this share of choice 0's time to replace it
 
 
@@ -75,25 +80,90 @@ def tune(
 ) -> Choices:
     """The fastest choice for each node that the driver can run; inside the guard.
 
-    `lower` lowers the graph with these choices. `progress` is called for each choice.
+    `lower` lowers the graph with these choices. `progress` is called for each choice. A GPU changes
+    its clock meanwhile, so each choice is measured in turn with the first.
     """
-    timed: dict[int, Timed] = {}
-    choices = gpu.limits.profile.choices
-    for choice in range(choices if choices > 1 else 0):
-        lowered = lower(dict.fromkeys(nodes, choice))
+    known: set[tuple[str, ...]] = set()
+
+    @contextmanager
+    def session_of(choices: Choices) -> Iterator[Session | None]:
+        """None if it cannot run, or has the kernels of an earlier one."""
+        lowered, session = lower(choices), None
         if not lowered.reasons:
             plan = make_plan(lowered, nodes, gpu.limits, half)
-            with suppress(ShaderError, OutOfGpuMemoryError):
-                timed[choice] = _timed(Session(plan, lowered.graph, Shared.by_one(gpu, progress)))
-    return fastest(timed) if 0 in timed else {}
+            kernels = tuple(map(_kernel, plan.dispatches))
+            if kernels not in known:
+                known.add(kernels)
+                with suppress(ShaderError, OutOfGpuMemoryError):
+                    session = Session(plan, lowered.graph, Shared.by_one(gpu, progress))
+        try:
+            yield session
+        finally:
+            if session is not None:
+                session.release()
+
+    if gpu.limits.profile.choices == 1:
+        return {}
+    timed: dict[int, Timed] = {}
+    with session_of({}) as first:
+        if first is None:
+            return {}
+        for choice in range(1, gpu.limits.profile.choices):
+            with session_of(dict.fromkeys(nodes, choice)) as other:
+                if other is not None:
+                    timed[0], timed[choice] = timed_in_turn(first, other)
+        choices = fastest(timed) if timed else {}
+        if not choices:
+            return {}
+        known.clear()
+        with session_of(choices) as best:
+            return choices if best is not None and ratio_in_turn(best, first) < 1 else {}
 
 
-def _timed(session: Session) -> Timed:
-    try:
-        runs = [session.profile() for _ in range(_RUNS)]
-    finally:
-        session.release()
-    return [min(times, key=lambda time: time[1]) for times in zip(*runs, strict=True)]
+def timed_in_turn(first: Session, other: Session) -> tuple[Timed, Timed]:
+    """The times of both sessions' dispatches, as shares of the first one's in the same round."""
+    _warm_up(first)
+    firsts, others = [_profile(first)], list[Timed]()
+    end = perf_counter() + _SECONDS
+    while len(others) < _RUNS and (len(others) < _MIN_RUNS or perf_counter() < end):
+        others.append(_profile(other))
+        firsts.append(_profile(first))
+    totals = [sum(seconds for _, seconds in run) for run in firsts]
+    rounds = [*zip(others, firsts, pairwise(totals), strict=False)]
+    # The clock changed within the others.
+    steady = [each for each in rounds if max(each[2]) < _STEADY * min(each[2])] or rounds
+
+    def shares(number: int) -> Timed:
+        times = zip(*(each[number] for each in steady), strict=True)
+        units = [sum(each[2]) / 2 if number == 0 else each[2][0] for each in steady]
+        return [
+            (of_one[0][0], median(s / unit for (_, s), unit in zip(of_one, units, strict=True)))
+            for of_one in times
+        ]
+
+    return shares(1), shares(0)
+
+
+def ratio_in_turn(session: Session, first: Session) -> float:
+    """The time of a whole run of a session, by that of the first."""
+    _warm_up(first)
+    return median(session.measure() / first.measure() for _ in range(_RUNS))
+
+
+def _profile(session: Session) -> Timed:
+    """The times of the dispatches, after a whole run, for which the GPU raises its clock."""
+    session.measure()
+    return session.profile()
+
+
+def _warm_up(session: Session) -> None:
+    """Run until two runs take equally long, but not for long."""
+    before, end = session.measure(), perf_counter() + _WARM_UP
+    while perf_counter() < end:
+        now = session.measure()
+        if abs(now - before) < 0.03 * before:
+            return
+        before = now
 
 
 def fastest(timed: Mapping[int, Timed]) -> Choices:

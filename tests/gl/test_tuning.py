@@ -1,7 +1,8 @@
 """Tiles chosen by measurement."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import gles_delegate as gd
 from gles_delegate.device import profiles
 from gles_delegate.gl.program import Program
 from gles_delegate.ops.lib import product
+from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime import tuning
 from gles_delegate.runtime.store import Store
+from gles_delegate.shaders.dispatch import Dispatch
 from tests.support.force import force_limits, force_profile
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder
@@ -98,7 +101,7 @@ def test_every_choice_of_a_profile_computes_the_same(
 
 @pytest.mark.usefixtures("floor")
 def test_where_there_is_one_choice_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "_timed", lambda session: pytest.fail("measured"))
+    monkeypatch.setattr(tuning, "timed_in_turn", lambda *_: pytest.fail("measured"))
     run(inference_preference=SUSTAINED)
 
 
@@ -174,3 +177,55 @@ def test_a_choice_that_the_driver_refuses_is_passed_over(monkeypatch: pytest.Mon
     monkeypatch.setattr(tuning, "tune", measure)
     actual = run(inference_preference=SUSTAINED)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+CLOCKS: dict[str, Callable[[int], float]] = {
+    "steady": lambda call: 1980,
+    "low at first": lambda call: 345 if call < 6 else 1980,
+    "falling": lambda call: max(885, 1335 - 9 * call),
+    "jumping": lambda call: (1980, 1980, 1980, 885, 885)[call // 3 % 5],
+}
+
+
+@pytest.mark.parametrize(
+    ("gain", "clock"),
+    [(0, "low at first"), (0, "jumping"), (0.24, "steady"), (0.24, "falling"), (0.24, "jumping")],
+)
+def test_the_clock_of_a_gpu_changes_no_choice(
+    gain: float, clock: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows of 4 x 2 are faster or not; the choices 2 and 3 have them, and 3 nothing else new."""
+    calls = count()
+
+    class Simulated:
+        def __init__(self, plan: Plan, *_: object) -> None:
+            self.plan = plan
+
+        def profile(self) -> tuning.Timed:
+            frequency = CLOCKS[clock](next(calls))
+            return [(d, (1 - gain * is_fast(d)) / frequency) for d in self.plan.dispatches]
+
+        def measure(self) -> float:
+            return sum(time for _, time in self.profile())
+
+        def release(self) -> None:
+            pass
+
+    def is_fast(d: Dispatch) -> bool:
+        return d.shader == "conv_2d" and d.defines["PIXELS"] == 4 and d.defines["SLICES"] == 2
+
+    def chosen(*arguments: Any) -> tuning.Choices:
+        choices.append(tune(*arguments))
+        raise KeyboardInterrupt
+
+    force_profile(monkeypatch, profiles.NVIDIA)
+    monkeypatch.setattr(tuning, "Session", Simulated)
+    tune, choices = tuning.tune, list[tuning.Choices]()
+    monkeypatch.setattr(tuning, "tune", chosen)
+    path = "examples/models/super_resolution_x2.tflite"
+    with gd.GpuDelegate(gd.GpuDelegateOptions(inference_preference=SUSTAINED)) as delegate:
+        interpreter = gd.Interpreter(path, experimental_delegates=[delegate])
+        with pytest.raises(KeyboardInterrupt):
+            interpreter.allocate_tensors()
+    assert {choice for each in choices for choice in each.values()} == ({2} if gain else set())
+    assert len(choices) == 1
