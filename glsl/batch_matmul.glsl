@@ -49,9 +49,9 @@ vec4 texel_of_b(int b, int k, int column, int i) {
 
 int first_a, first_b, first_row;
 
-vec4 texel_of_x(int k, int i) {
-  return LOAD(A, k * A_PIXELS + first_a + min(first_row + i, ROWS - 1));
-}
+int place_of_x(int i) { return first_a + min(first_row + i, ROWS - 1); }
+
+vec4 texel_of_x(int k, int slice, int pixel) { return LOAD(A, (k + slice) * A_PIXELS + pixel); }
 
 WEIGHT_TEXEL texel_of_w(int k, int i) {
   int slice = i / 4;

@@ -1,12 +1,28 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// Y[o] = bias[o] + sum over i of W[o][i] * X[i]: CONV_2D of single pixels, FULLY_CONNECTED, for
-// large tensors. Each work group loads its block of X and W once; see lib/blocks.glsl.
+// Y[o] = bias[o] + sum over taps and i of W[o][tap][i] * X[i] at the tap: CONV_2D, FULLY_CONNECTED,
+// for large tensors. Each work group loads its block of X and W once; see lib/blocks.glsl. A window
+// takes one tap after the other, each with all input slices. A step has slices of one tap.
 #ifndef ASSEMBLED
+#define POINTWISE 0  // 1: output pixel p sees input pixel p and no other
 #define IN_PIXELS 60  // pixels of X
+#define IN_H 10  // rows of an image of X
+#define IN_W 6  // columns of X
+#define OUT_H 10  // rows of an image of the output
+#define OUT_W 6  // columns of the output
+#define KERNEL_W 3  // columns of the window
+#define STRIDE_H 1  // input rows from one output to the next
+#define STRIDE_W 1  // input columns from one output to the next
+#define DILATION_H 1  // input rows from one tap to the next
+#define DILATION_W 1  // input columns from one tap to the next
+#define PAD_H 1  // padding above X
+#define PAD_W 1  // padding to its left
 #endif
 #include "lib/product.glsl"
+#if !POINTWISE
+#define PLACE ivec3  // column, row and pixel under the window's first tap; it may be outside of X
+#endif
 #include "lib/blocks.glsl"
 
 INPUT0(X)
@@ -16,13 +32,32 @@ int tile_pixel(int first, int p) {
   return pixel < OUT_PIXELS ? pixel : -1;
 }
 
-vec4 texel_of_x(int k, int i) {
-  return LOAD(X, k * IN_PIXELS + min(PIXEL_GROUP * BLOCK_PIXELS + i, OUT_PIXELS - 1));
+int block_pixel(int i) { return min(PIXEL_GROUP * BLOCK_PIXELS + i, OUT_PIXELS - 1); }
+
+#if POINTWISE
+int place_of_x(int i) { return block_pixel(i); }
+
+vec4 texel_of_x(int k, int slice, int pixel) { return LOAD(X, (k + slice) * IN_PIXELS + pixel); }
+#else
+ivec3 place_of_x(int i) {
+  int pixel = block_pixel(i), row = QUOTIENT(pixel, OUT_W), image = QUOTIENT(row, OUT_H);
+  int x = (pixel - row * OUT_W) * STRIDE_W - PAD_W;
+  int y = (row - image * OUT_H) * STRIDE_H - PAD_H;
+  return ivec3(x, y, (image * IN_H + y) * IN_W + x);
 }
+
+vec4 texel_of_x(int k, int slice, ivec3 place) {
+  int tap = QUOTIENT(k, IN_SLICES), line = QUOTIENT(tap, KERNEL_W);
+  int x = (tap - line * KERNEL_W) * DILATION_W, y = line * DILATION_H;
+  int first = (k - tap * IN_SLICES + slice) * IN_PIXELS + y * IN_W + x;
+  bool inside = uint(place.x + x) < uint(IN_W) && uint(place.y + y) < uint(IN_H);
+  return LOAD_OR_ZERO(X, inside ? first + place.z : OUTSIDE);
+}
+#endif
 
 WEIGHT_TEXEL texel_of_w(int k, int i) {
   int block = min(SLICE_GROUP, (W_SLICES - 1) / BLOCK_SLICES);
-  int first = FIRST_MATRIX + (block * IN_SLICES + k) * (SLICE_TEXELS * BLOCK_SLICES);
+  int first = FIRST_MATRIX + (block * (STEPS * BLOCK_DEPTH) + k) * (SLICE_TEXELS * BLOCK_SLICES);
 #if WEIGHT_COLUMNS == 8
   first /= 2;
 #endif

@@ -10,6 +10,8 @@ from typing import TypeAlias
 
 Tiles: TypeAlias = tuple[tuple[int, int], ...]
 """Register tiles: pixels and slices that one invocation computes."""
+Blocks: TypeAlias = tuple[tuple[int, int, int, int], ...]
+"""Pixels and slices of an invocation, and invocations of the work group along both."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class Profile:
         others: Tiles of transposed convolutions and products of two tensors.
         blocks: Tiles of products of single pixels, and of two tensors, whose work groups load what
             they multiply into shared memory: pixels and slices of an invocation, and invocations
-            along both; (): none, the lists above apply.
+            along both. Each entry is several, of which `Tile.of_block` takes one; (): none, the
+            lists above apply.
+        window_blocks: The same of convolutions with a window.
         depthwise: Pixels of a depthwise convolution; half the number if it has a stride.
         columns: Maximum pixels of an input row that a depthwise convolution reads; a wide window
             takes shorter runs, and a wider one goes tap by tap.
@@ -112,7 +116,8 @@ class Profile:
     half_windows: Tiles = ()
     windows: Tiles = ((2, 2),)
     others: Tiles = ((2, 2),)
-    blocks: tuple[tuple[int, ...], ...] = ((),)
+    blocks: tuple[Blocks, ...] = ((),)
+    window_blocks: tuple[Blocks, ...] = ((),)
     depthwise: tuple[int, ...] = (3,)
     columns: int = 6
     row_loops: bool = False
@@ -174,8 +179,9 @@ class Profile:
     def choices(self) -> int:
         """Length of the longest list; a dispatch's choice is an index below it."""
         weights = self.weight_textures, self.weight_pairs, self.weight_bytes
-        others = self.blocks, self.constant_sizes, self.shared_sums, self.winograd, self.searches
-        return max(map(len, (*self.tiles, *weights, *others)))
+        others = self.constant_sizes, self.shared_sums, self.winograd, self.searches
+        blocks = self.blocks, self.window_blocks
+        return max(map(len, (*self.tiles, *weights, *blocks, *others)))
 
 
 UNKNOWN = Profile()
@@ -268,13 +274,24 @@ _BASE = Profile(
     occupancy=16384,
 )
 # The first suits small images, the others 64 x 64, 128 x 64 and 64 x 128 pixels and channels.
-AMD = replace(_BASE, blocks=(*((),) * len(_LARGE), (8, 1, 8, 16), (8, 2, 16, 8), (8, 2, 8, 16)))
+AMD = replace(
+    _BASE, blocks=(*((),) * len(_LARGE), ((8, 1, 8, 16),), ((8, 2, 16, 8),), ((8, 2, 8, 16),))
+)
+# For 64, 32 and 16 output channels.
+_WINDOW_BLOCKS = ((4, 4, 32, 4), (4, 4, 64, 2), (4, 4, 128, 1))
 # On an H200, convolutions of small images leave most cores idle, whatever the tile.
 NVIDIA = replace(
     AMD,
     pointwise=((4, 2), (4, 4), (2, 2), (4, 2), (8, 2)),
     windows=((4, 1), (2, 1), (4, 2), (4, 2), (8, 2)),
-    blocks=(*((),) * 5, (4, 1, 8, 16), *AMD.blocks[len(_LARGE) :]),
+    blocks=(*((),) * 5, ((4, 1, 8, 16),), *AMD.blocks[len(_LARGE) :]),
+    window_blocks=(
+        *((),) * 5,
+        ((8, 2, 8, 8), (8, 2, 16, 4), (8, 2, 32, 2)),
+        ((8, 2, 16, 8), (8, 2, 32, 4), (8, 2, 64, 2)),
+        _WINDOW_BLOCKS,
+        ((8, 2, 16, 16), *_WINDOW_BLOCKS),
+    ),
     occupancy=1 << 15,
     shared_sums=(True, True, True, False),
 )

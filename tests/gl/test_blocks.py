@@ -1,5 +1,6 @@
 """Products whose work groups load what they multiply into shared memory."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,22 +10,59 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.device import profiles
+from gles_delegate.device.limits import Limits
+from gles_delegate.ops.lib import tiles
+from gles_delegate.ops.lib.window import span
 from gles_delegate.runtime import tuning
+from gles_delegate.shaders import files
 from tests.support.force import force_profile
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder, quantization
 
-BLOCKS = [block for block in profiles.NVIDIA.blocks if block]
+BLOCKS = sorted({block for blocks in profiles.NVIDIA.blocks for block in blocks})
 PROFILE = replace(
     profiles.NVIDIA, weight_pairs=(True,), weight_bytes=(1 << 20,), shared_sums=(False,)
 )
 """Weights are packed in every way, and sums are added in one order."""
 SIZES = [(1, 8, 16, 64), (2, 9, 13, 20), (3, 50, 7, 8), (1, 16, 15, 35)]
+WINDOW_BLOCKS = sorted({block for blocks in profiles.NVIDIA.window_blocks for block in blocks})
+WINDOWS: list[tuple[tuple[int, ...], tuple[int, int], str, bool, dict[str, Any]]] = [
+    ((1, 8, 16, 64), (3, 3), "float32", False, {}),
+    ((2, 19, 26, 20), (3, 3), "float16", True, dict(stride_h=2, stride_w=2)),
+    ((1, 25, 9, 35), (2, 5), "int8", False, dict(padding="VALID", stride_h=3)),
+    ((1, 16, 15, 8), (3, 3), "int4", False, dict(dilation_h_factor=2, dilation_w_factor=3)),
+    ((3, 11, 7, 4), (7, 7), "float32", True, {}),
+]
+"""The input's size, the window's, the type of the weights, half storage, and other options."""
 
 
-def convolution(size: tuple[int, ...], outputs: int, weights: str) -> bytes:
+@pytest.fixture(autouse=True)
+def one_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A tile of an invocation adds each product to its sum, as a block does."""
+    read, pragma = files._read, "#pragma unroll\n"
+    sums = "      for (int i = 0; i < IN_LANES; ++i) sum[p][s] += column[i] * v[p][i];\n"
+
+    def in_order(name: str) -> str:
+        begin, end = "      PRODUCT_PRECISION vec4 product", "      sum[p][s] += product;\n"
+        before, _, rest = read(name).partition(begin)
+        return f"{before}{pragma}{sums}{rest.partition(end)[2]}" if rest else before
+
+    monkeypatch.setattr(files, "_read", in_order)
+    files.read_body.cache_clear()
+    yield
+    files.read_body.cache_clear()
+
+
+def convolution(
+    size: tuple[int, ...],
+    outputs: int,
+    weights: str,
+    window: tuple[int, int] = (1, 1),
+    groups: int = 1,
+    **changes: Any,
+) -> bytes:
     builder, rng = ModelBuilder(), np.random.default_rng(2)
-    shape = (outputs, 1, 1, size[-1])
+    shape = (outputs, *window, size[-1] // groups)
     numbers = rng.integers(-7, 8, shape).astype(np.int8)
     by_channel = quantization(rng.uniform(0.01, 0.02, outputs))
     if weights == "int8":
@@ -36,8 +74,13 @@ def convolution(size: tuple[int, ...], outputs: int, weights: str) -> bytes:
         if weights == "float16":
             w = builder.op("DEQUANTIZE", [w], [builder.tensor(shape)])
     bias = builder.constant(rng.standard_normal(outputs).astype(np.float32))
-    options = dict(padding="SAME", stride_w=1, stride_h=1, fused_activation_function="RELU6")
-    y = builder.op("CONV_2D", [builder.input(size), w, bias], [(*size[:-1], outputs)], **options)
+    options: dict[str, Any] = dict(padding="SAME", fused_activation_function="RELU6")
+    options |= dict(stride_h=1, stride_w=1, dilation_h_factor=1, dilation_w_factor=1) | changes
+    same, out = options["padding"] == "SAME", [size[0]]
+    for side, length, taps in zip("hw", size[1:3], window, strict=True):
+        steps = options[f"stride_{side}"], options[f"dilation_{side}_factor"]
+        out.append(span(length, taps, *steps, same, False)[0])
+    y = builder.op("CONV_2D", [builder.input(size), w, bias], [(*out, outputs)], **options)
     return builder.build([y])
 
 
@@ -74,10 +117,14 @@ def check(
     """The product by blocks has the bits of the one by tiles of an invocation."""
     results = []
     for choice in (0, 1):
-        force_profile(patch, replace(PROFILE, blocks=((), block)))
+        blocks = ((), (block,))
+        force_profile(patch, replace(PROFILE, blocks=blocks, window_blocks=blocks))
+        patch.setattr(tiles, "MAX_COMPUTED", 1 << 20)
         patch.setattr(tuning, "tune", lambda lower, nodes, *_, c=choice: dict.fromkeys(nodes, c))
         result, plan = run(content, **options)
-        assert ("groups of {}x{},".format(*block[2:]) in plan) == (choice == 1)
+        group = "groups of {}x{},".format(*block[2:])
+        by_blocks = group in plan if "batch_matmul" in plan else "block_product" in plan
+        assert by_blocks == (choice == 1)
         results.append(result)
     np.testing.assert_array_equal(*results)
     assert np.ptp(results[0]) > 1
@@ -96,6 +143,42 @@ def test_a_convolution_by_blocks_has_the_same_bits(
 ) -> None:
     content = convolution(size, 123, weights)
     check(content, block, monkeypatch, precision_loss_allowed=half)
+
+
+@pytest.mark.parametrize("case", WINDOWS, ids=str)
+@pytest.mark.parametrize("block", WINDOW_BLOCKS, ids=str)
+def test_a_window_by_blocks_has_the_same_bits(
+    block: tuple[int, ...],
+    case: tuple[tuple[int, ...], tuple[int, int], str, bool, dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    size, window, weights, half, options = case
+    content = convolution(size, 67, weights, window, **options)
+    check(content, block, monkeypatch, precision_loss_allowed=half)
+
+
+@pytest.mark.parametrize("window", [(1, 1), (3, 3)], ids=str)
+def test_groups_that_share_slices_by_blocks_have_the_same_bits(
+    window: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = convolution((1, 16, 16, 30), 30, "float32", window, groups=3)
+    check(content, (4, 1, 8, 16), monkeypatch)
+
+
+def test_of_several_blocks_that_computes_least_in_vain() -> None:
+    limits = Limits(shared_bytes=49152, invocations=1024, profile=profiles.NVIDIA)
+
+    def block(pixels: int, channels: int, choice: int = 7) -> tuple[int, ...]:
+        slices = channels // 4
+        tile = tiles.Tile.of_block(pixels, slices, slices, limits, choice, has_window=True)
+        return (tile.pixels, tile.slices, *tile.block, tile.depth) if tile else ()
+
+    assert block(512 * 512, 64) == (4, 4, 128, 16, 4)
+    assert block(1080 * 1920, 32) == (4, 4, 256, 8, 4)
+    assert block(1080 * 1920, 16) == (4, 4, 512, 4, 4)
+    assert block(64 * 64, 256) == (4, 4, 128, 16, 4)
+    assert block(40 * 40, 64) == (4, 4, 128, 16, 4)
+    assert block(4 * 4, 64) == block(512 * 512, 64, choice=0) == ()
 
 
 @pytest.mark.parametrize("adjoint", [{}, {"adj_x": True}, {"adj_y": True}], ids=str)

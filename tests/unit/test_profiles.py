@@ -63,8 +63,9 @@ def test_every_list_of_tiles_begins_with_a_default() -> None:
     for profile in profiles.NAMED.values():
         assert all(profile.tiles)
         assert profile.weight_textures
-        others = profile.weight_pairs, profile.constant_sizes, profile.searches, profile.blocks
-        lists = (*profile.tiles, profile.weight_textures, profile.weight_bytes, *others)
+        others = profile.weight_pairs, profile.constant_sizes, profile.searches
+        blocks = profile.blocks, profile.window_blocks
+        lists = (*profile.tiles, profile.weight_textures, profile.weight_bytes, *others, *blocks)
         assert profile.choices == max(map(len, lists))
     assert (profiles.LLVMPIPE.choices, profiles.V3D.choices, profiles.MALI_G.choices) == (4, 3, 5)
 

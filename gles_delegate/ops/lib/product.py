@@ -58,20 +58,16 @@ def product(
     merged = _merged(groups, x.channels, output.channels)
     divisions = groups // merged
     in_slices, out_slices = x.slices // divisions, output.slices // divisions
-    defines: dict[str, Define]
-    if window is None or window.is_pointwise:
+    sizes = output.pixels, output.slices, in_slices
+    if window is not None and window.is_pointwise:
         window = None
-        sizes = output.pixels, output.slices, in_slices
-        block = Tile.of_block(*sizes, node.limits, node.choice)
-        if block and divisions == 1 and x.channels >= 4:
-            # Work groups share what they load; all groups of channels are one.
-            dispatch = Convolution(
-                node.index, "block_product", (x,), output,
-                block.block_grid(output.pixels, output.slices), block.block_defines(x.slices),
-                epilogue, flops=flops, choice=node.choice, passes=block.block_passes(x.slices),
-                window=None, tile=block, divisions=1,
-            )  # fmt: skip
-            return with_weights(node, dispatch, block, (groups, groups), inputs, by_runs=False)
+    block = Tile.of_block(*sizes, node.limits, node.choice, has_window=window is not None)
+    if block and divisions == 1 and x.channels >= 4:
+        convolution = _block_product(node, x, output, window, block, epilogue, flops)
+        by_runs = window is not None
+        return with_weights(node, convolution, block, (groups, merged), inputs, by_runs)
+    defines: dict[str, Define]
+    if window is None:
         tile = Tile.choose(*sizes, node.limits, node.choice)
         tiles = ceil(output.pixels / tile.pixels)
         defines = {"POINTWISE": 1, "KERNEL_H": 1, "KERNEL_W": 1}
@@ -100,6 +96,27 @@ def product(
     return with_weights(node, dispatch, tile, (groups, merged), inputs, window is not None)
 
 
+def _block_product(
+    node: NodeView,
+    x: Operand,
+    output: Value,
+    window: Window | None,
+    tile: Tile,
+    epilogue: tuple[Call, ...],
+    flops: int,
+) -> Convolution:
+    """A convolution whose work groups share what they load."""
+    depth, defines = x.slices, dict[str, Define](POINTWISE=int(window is None))
+    if window:
+        depth *= window.kernel_h * window.kernel_w
+        defines |= window.block_defines()
+    return Convolution(
+        node.index, "block_product", (x,), output, tile.block_grid(output.pixels, output.slices),
+        {**defines, **tile.block_defines(depth)}, epilogue, flops=flops, choice=node.choice,
+        passes=tile.block_passes(depth), window=window, tile=tile, divisions=1,
+    )  # fmt: skip
+
+
 def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> Convolution:
     """The convolution with the tile for tensors stored as float16: `Profile.half_pointwise`, or
     `half_windows`.
@@ -109,7 +126,8 @@ def with_half_tile(dispatch: Convolution, limits: Limits, reads_half: bool) -> C
     """
     profile, grid, window = limits.profile, dispatch.grid, dispatch.window
     tiles = profile.half_windows if window else profile.half_pointwise
-    if dispatch.choice or not tiles or grid.slices_in_x or grid.reduction_lanes > 1:
+    is_own = dispatch.tile.depth or grid.slices_in_x or grid.reduction_lanes > 1
+    if dispatch.choice or not tiles or is_own:
         return dispatch
     output = dispatch.output
     is_adjacent = window is None and reads_half and output.pixels % 2 == 0

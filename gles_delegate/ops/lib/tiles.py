@@ -20,8 +20,10 @@ FEW_PIXELS = 8
 """With fewer pixels, lanes may lie along the slices or along the sum."""
 MAX_COLUMNS = 32
 """Pixels of an input row that an invocation on llvmpipe reads."""
-DEPTHS = (1, 2)
-"""Input slices that a work group may load at once."""
+DEPTHS = (4, 2, 1)
+"""Input slices that a work group may load at once, the best first."""
+PADDING = 2
+"""Texels behind each row of weights in shared memory, as in glsl/lib/blocks.glsl."""
 MAX_COMPUTED = 2
 """Blocks are taken if they compute at most this many times the output's texels."""
 FEW_SIZES = (1, 2, 4, 8)
@@ -45,6 +47,7 @@ class Tile:
     Attributes:
         depth: Input slices that the work group loads at once, for all of its invocations; 0: each
             invocation loads what it needs.
+        parts: 2: there is shared memory for the next ones, too.
     """
 
     pixels: int
@@ -53,28 +56,55 @@ class Tile:
     slice_lanes: int
     slices_in_x: bool = False
     depth: int = 0
+    parts: int = 2
 
     @classmethod
     def of_block(
-        cls, pixels: int, slices: int, depth: int, limits: Limits, choice: int
+        cls,
+        pixels: int,
+        slices: int,
+        depth: int,
+        limits: Limits,
+        choice: int,
+        has_window: bool = False,
     ) -> Tile | None:
         """The tile of a product whose work groups share what they load, if one suits it.
+
+        Of several, that which computes the least in vain, or the first of those.
 
         Args:
             depth: Input slices.
         """
-        block = option_of(limits.profile.blocks, choice)
-        if not block or 0 in (pixels, slices, depth):
-            return None
+        profile = limits.profile
+        blocks = option_of(profile.window_blocks if has_window else profile.blocks, choice)
+        tiles = [cls._fitted(block, pixels, slices, depth, limits) for block in blocks]
+        return min(
+            filter(None, tiles),
+            key=lambda tile: round(tile._computed(pixels, slices) / (pixels * slices), 1),
+            default=None,
+        )
+
+    @classmethod
+    def _fitted(
+        cls, block: tuple[int, ...], pixels: int, slices: int, depth: int, limits: Limits
+    ) -> Tile | None:
+        """The tile with the input slices that are loaded at once, if it fits and pays."""
         pixels_each, slices_each, pixel_lanes, slice_lanes = block
-        tile = cls(pixels_each, slices_each, pixel_lanes, slice_lanes)
+        tile, texels = cls(pixels_each, slices_each, pixel_lanes, slice_lanes), pixels * slices
+        if not texels or tile._computed(pixels, slices) > MAX_COMPUTED * texels:
+            return None
+        if pixel_lanes * slice_lanes > limits.invocations:
+            return None
         along, across = tile.block
-        fitting = limits.shared_bytes // (2 * 16 * (along + 4 * across))
-        depth = max((d for d in DEPTHS if d <= fitting and depth % d == 0), default=0)
-        computed = ceil(pixels / along) * along * ceil(slices / across) * across
-        pays = computed <= MAX_COMPUTED * pixels * slices
-        fits = depth > 0 and pixel_lanes * slice_lanes <= limits.invocations
-        return replace(tile, depth=depth) if pays and fits else None
+        fitting = limits.shared_bytes // (16 * (along + 4 * (across + PADDING)))
+        at_once = next((d for d in DEPTHS if d <= fitting and depth % d == 0), 0)
+        parts = 2 if 2 * at_once <= fitting else 1
+        return replace(tile, depth=at_once, parts=parts) if depth and at_once else None
+
+    def _computed(self, pixels: int, slices: int) -> int:
+        """Texels that whole work groups compute."""
+        along, across = self.block
+        return ceil(pixels / along) * along * ceil(slices / across) * across
 
     @classmethod
     def choose(
@@ -153,13 +183,16 @@ class Tile:
     def block_defines(self, depth: int) -> dict[str, Define]:
         """Defines of glsl/lib/blocks.glsl for `depth` input slices."""
         loads = ceil(self.block[0] * self.depth / (self.pixel_lanes * self.slice_lanes))
-        return {"BLOCK_DEPTH": self.depth, "STEPS": depth // self.depth, "X_LOADS": loads}
+        steps = depth // self.depth
+        return {"BLOCK_DEPTH": self.depth, "STEPS": steps, "PARTS": self.parts, "X_LOADS": loads}
 
     def block_passes(self, depth: int) -> int:
         """Passes through the loops of glsl/lib/blocks.glsl for `depth` input slices."""
-        weights = ceil(4 * self.block[1] * self.depth / (self.pixel_lanes * self.slice_lanes))
+        lanes = self.pixel_lanes * self.slice_lanes
+        weights = ceil(4 * self.block[1] * self.depth / lanes)
+        places = ceil(self.block[0] * self.depth / lanes) + 1
         step = 3 * (weights + 1) + self.depth * (1 + 5 * self.slices) + 1
-        return depth // self.depth * step + self.pixels * self.slices + 2
+        return depth // self.depth * step + places + self.pixels * self.slices + 2
 
     def time(self, pixels: int, slices: int, depth: int) -> float:
         """`time_of` for an output of that many pixels and slices."""

@@ -132,6 +132,12 @@ class Window:
         """Longest run that reads at most `columns` of an input row; 0 if the window is wider."""
         return max((columns - self.kernel_w) // self.stride_w, -1) + 1
 
+    def block_defines(self) -> dict[str, Define]:
+        """Defines of glsl/block_product.glsl."""
+        window = self.defines("KERNEL")
+        del window["KERNEL_H"]
+        return {**window, **by_side(DILATION=(self.dilation_h, self.dilation_w))}
+
     def run_defines(self, batch: int, pixels: int, by_taps: bool = False) -> dict[str, Define]:
         """Defines of glsl/lib/runs.glsl for runs of that many pixels.
 

@@ -79,7 +79,7 @@ def winograd_weights(weights: Array, bias: Array | None, slices: int, block: int
 def is_possible(conv: Convolution, limits: Limits) -> bool:
     """Whether `winograd` can compute a convolution."""
     window, weights = conv.window, conv.reads[-1]
-    if window is None or conv.shader != "conv_2d" or conv.divisions > 1 or conv.partial:
+    if window is None or conv.divisions > 1 or conv.partial:
         return False
     shape = (window.kernel_h, window.kernel_w, window.stride_h, window.stride_w)
     return (
