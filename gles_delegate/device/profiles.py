@@ -12,6 +12,7 @@ Tiles: TypeAlias = tuple[tuple[int, int], ...]
 """Register tiles: pixels and slices that one invocation computes."""
 Blocks: TypeAlias = tuple[tuple[int, int, int, int], ...]
 """Pixels and slices of an invocation, and invocations of the work group along both."""
+LARGE = 128 * 128
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ class Profile:
             load, and for other images.
         half_windows: The default of `windows` for tensors stored as float16, if another.
         windows: Tiles of all other convolutions, which go through the window tap by tap.
+        large_windows: The defaults of `windows` for outputs of `LARGE` pixels and more, if others:
+            of less than 64 channels, and of more.
         others: Tiles of transposed convolutions and products of two tensors.
         blocks: Tiles of products of single pixels, and of two tensors, whose work groups load what
             they multiply into shared memory: pixels and slices of an invocation, and invocations
@@ -91,6 +94,8 @@ class Profile:
             and float32 storage are computed by `ops.lib.winograd`; 0: never.
         winograd_columns: Columns of a tile that its transforms hold in registers: 6 or 3.
         winograd_pixels: Minimum pixels of the output for it.
+        winograd_bytes: Limit for its numbers and sums in memory between the dispatches, which a
+            cache should hold. Larger images are computed in bands, some rows of tiles at a time.
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
@@ -115,6 +120,7 @@ class Profile:
     half_pointwise: Tiles = ()
     half_windows: Tiles = ()
     windows: Tiles = ((2, 2),)
+    large_windows: Tiles = ()
     others: Tiles = ((2, 2),)
     blocks: tuple[Blocks, ...] = ((),)
     window_blocks: tuple[Blocks, ...] = ((),)
@@ -137,6 +143,7 @@ class Profile:
     winograd: tuple[int, ...] = (0,)
     winograd_columns: int = 6
     winograd_pixels: int = 64
+    winograd_bytes: int = 16 << 20
     weight_nibbles: bool = False
     stepped: bool = False
     occupancy: int = 4096
@@ -284,6 +291,8 @@ NVIDIA = replace(
     AMD,
     pointwise=((4, 2), (4, 4), (2, 2), (4, 2), (8, 2)),
     windows=((4, 1), (2, 1), (4, 2), (4, 2), (8, 2)),
+    large_windows=((4, 2), (4, 4)),
+    depthwise=(4, 8),
     blocks=(*((),) * 5, ((4, 1, 8, 16),), *AMD.blocks[len(_LARGE) :]),
     window_blocks=(
         *((),) * 5,
@@ -294,9 +303,12 @@ NVIDIA = replace(
     ),
     occupancy=1 << 15,
     shared_sums=(True, True, True, False),
+    winograd=(64, 0),
+    winograd_pixels=LARGE,
+    winograd_bytes=32 << 20,
 )
 # Adreno reads storage blocks word by word.
-_ADRENO = replace(_BASE, image_reads=True, stepped=True, winograd=(128, 128, 128, 0))
+_ADRENO = replace(_BASE, image_reads=True, stepped=True)
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
@@ -311,7 +323,9 @@ INTEL = Profile(
     half_weights=False,
     weight_bytes=(8, 8, 1 << 20),
     weight_nibbles=True,
-    winograd=(64, 64, 0),
+    # With fewer channels, its bytes take longer than the products that it saves.
+    winograd=(128, 128, 0),
+    winograd_bytes=4 << 20,
 )
 # Its execution units compute 16 lanes at once, not 8.
 XE2 = replace(INTEL, pointwise=((2, 4), (2, 2), (4, 2)), lanes=(16, 1))

@@ -74,10 +74,16 @@ void add_product(inout vec4 sum[PIXELS][SLICES], PRODUCT_PRECISION vec4 v[PIXELS
     for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD_COLUMN(W, place, i);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
-      PRODUCT_PRECISION vec4 product = column[0] * v[p][0];
+#if HALF_PRODUCTS
+      mediump vec4 product = column[0] * v[p][0];
 #pragma unroll
       for (int i = 1; i < IN_LANES; ++i) product += column[i] * v[p][i];
       sum[p][s] += product;
+#else
+      // Four instructions for five on a GPU that multiplies and adds in one.
+#pragma unroll
+      for (int i = 0; i < IN_LANES; ++i) sum[p][s] += column[i] * v[p][i];
+#endif
     }
   }
 }

@@ -1,6 +1,5 @@
 """Products whose work groups load what they multiply into shared memory."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib import tiles
 from gles_delegate.ops.lib.window import span
 from gles_delegate.runtime import tuning
-from gles_delegate.shaders import files
 from tests.support.force import force_profile
 from tests.support.small import allocated
 from tests.support.tflite_builder import ModelBuilder, quantization
@@ -34,23 +32,6 @@ WINDOWS: list[tuple[tuple[int, ...], tuple[int, int], str, bool, dict[str, Any]]
     ((3, 11, 7, 4), (7, 7), "float32", True, {}),
 ]
 """The input's size, the window's, the type of the weights, half storage, and other options."""
-
-
-@pytest.fixture(autouse=True)
-def one_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A tile of an invocation adds each product to its sum, as a block does."""
-    read, pragma = files._read, "#pragma unroll\n"
-    sums = "      for (int i = 0; i < IN_LANES; ++i) sum[p][s] += column[i] * v[p][i];\n"
-
-    def in_order(name: str) -> str:
-        begin, end = "      PRODUCT_PRECISION vec4 product", "      sum[p][s] += product;\n"
-        before, _, rest = read(name).partition(begin)
-        return f"{before}{pragma}{sums}{rest.partition(end)[2]}" if rest else before
-
-    monkeypatch.setattr(files, "_read", in_order)
-    files.read_body.cache_clear()
-    yield
-    files.read_body.cache_clear()
 
 
 def convolution(

@@ -105,16 +105,16 @@ def test_large_images_are_computed_in_bands(
 ) -> None:
     network = Network(size).convolve(12)
     line = -(-size[2] // 4) * winograd.NUMBERS * (2 + 3) * 16
-    monkeypatch.setattr(winograd, "MAX_BYTES", lines * line)
+    profile = replace(INTEL, winograd=(1,), winograd_bytes=lines * line)
+    force_profile(monkeypatch, profile)
     total = size[0] * -(-size[1] // 4)
     result, count = results(network)
     assert count == -(-total // lines)
     assert_near(result, network)
 
 
-def test_bands_write_neighboring_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(winograd, "MAX_BYTES", 3 * 8640)
-    limits = Limits(profile=replace(INTEL, winograd=(1,)))
+def test_bands_write_neighboring_pixels() -> None:
+    limits = Limits(profile=replace(INTEL, winograd=(1,), winograd_bytes=3 * 8640))
     lowered = lower_graph(read_model(Network((2, 14, 10, 8)).convolve(12).content()), limits)
     plan = make_plan(lowered, [0], limits, False)
     parts = [d.pixels for d in plan.dispatches if d.shader == "winograd_out"]

@@ -9,7 +9,7 @@ from math import ceil
 from typing import TypeVar
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.device.profiles import Profile, Tiles, TileSearch
+from gles_delegate.device.profiles import LARGE, Profile, Tiles, TileSearch
 from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.ops.lib.window import Window, even_part
 from gles_delegate.shaders.dispatch import Define, Grid, Operand
@@ -146,6 +146,9 @@ class Tile:
         pixels, slices = batch * window.out_h * window.out_w, max(slices, 1)
         profile = limits.profile
         p, s = option_of(profile.windows, choice)
+        if profile.large_windows and choice == 0 and pixels >= LARGE:
+            few, many = profile.large_windows
+            p, s = many if 4 * slices >= 64 else few
         length = window.run_length(p)
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(length, 1, 1, 64, True)

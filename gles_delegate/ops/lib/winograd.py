@@ -28,10 +28,6 @@ EDGE, SIDE = 4, 6
 """Rows and columns of a tile of outputs, and of the numbers that it is computed from."""
 NUMBERS = SIDE * SIDE
 POINTS = (0.0, 0.75, -0.75, 1.5, -1.5)
-MAX_BYTES = 16 << 20
-"""Limit for the numbers and sums in memory between the dispatches. Larger images are computed in
-bands, some rows of tiles at a time.
-"""
 
 _SIZES = {
     *("BATCH", "TILES_H", "TILES_W", "IN_H", "IN_W", "PAD_H", "PAD_W", "IN_SLICES", "IN_PIXELS"),
@@ -88,7 +84,7 @@ def is_possible(conv: Convolution, limits: Limits) -> bool:
         and weights.pack is packing.conv_weights
         and weights.args[0] == (1, 1)
         and conv.output.pixels >= limits.profile.winograd_pixels
-        and _line_bytes(conv) <= min(MAX_BYTES, limits.block_bytes)
+        and _line_bytes(conv) <= _most_bytes(limits)
     )
 
 
@@ -99,12 +95,16 @@ def _line_bytes(conv: Convolution) -> int:
     return ceil(conv.window.out_w / EDGE) * NUMBERS * slices * 16
 
 
+def _most_bytes(limits: Limits) -> int:
+    return min(limits.profile.winograd_bytes, limits.block_bytes)
+
+
 def winograd(conv: Convolution, limits: Limits) -> list[Dispatch]:
     """Three dispatches for each band of a convolution for which it `is_possible`."""
     window = conv.window
     assert window is not None
     lines = conv.output.shape[0] * ceil(window.out_h / EDGE)
-    most = min(MAX_BYTES, limits.block_bytes) // _line_bytes(conv)
+    most = _most_bytes(limits) // _line_bytes(conv)
     count = even_part(lines, most)
     return [
         dispatch
