@@ -44,20 +44,25 @@ def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
         sources = {o: pools[o].reads[0] if o in pools else o for o in reads}
         made_by = {o: listing.maker(s, dispatch) for o, s in sources.items()}
         places = {o: listing.place(maker) if maker else -1 for o, maker in made_by.items()}
-        # The last to be computed: by then the other operand has been.
-        source = max(sources, key=places.__getitem__)
-        before = listing.maker(source, dispatch)
-        if before is None or not listing.is_read_once(source) or _is_read_in_place(listing, before):
-            continue
-        # No function with loops: the source may store its results in one.
-        if dispatch.passes or any(x.kind != "float" for x in (*reads, dispatch.output)):
-            continue
-        reader = replace(dispatch, reads=reads)
-        call = operand_call(reader, source, listing.scope.tensors, pools)
-        if call is not None:
-            epilogue = before.epilogue + call + dispatch.epilogue
-            made = replace(before, output=dispatch.output, epilogue=epilogue)
-            yield Edit(made, before, dispatch, *wider.values(), *pools.values())
+        # First of the last to be computed: by then the other operand has been. An earlier one can
+        # be computed later.
+        by_place = sorted(sources, key=places.__getitem__, reverse=True)
+        for source in by_place:
+            before = listing.maker(source, dispatch)
+            if before is None or not listing.is_read_once(source):
+                continue
+            if _is_read_in_place(listing, before):
+                continue
+            # No function with loops: the source may store its results in one.
+            if dispatch.passes or any(x.kind != "float" for x in (*reads, dispatch.output)):
+                continue
+            reader = replace(dispatch, reads=reads)
+            call = operand_call(reader, source, listing.scope.tensors, pools)
+            if call is not None:
+                epilogue = before.epilogue + call + dispatch.epilogue
+                made = replace(before, output=dispatch.output, epilogue=epilogue)
+                first = (before, dispatch) if source == by_place[0] else (dispatch, before)
+                yield Edit(made, *first, *wider.values(), *pools.values())
 
 
 fuse_elementwise = Rule(Is(Elementwise), _as_epilogues)

@@ -161,6 +161,23 @@ def test_an_operand_that_comes_later_keeps_its_place(net: Net) -> None:
         assert all(place.get(operand, -1) < i for operand in dispatch.operands)
 
 
+@pytest.mark.parametrize("is_read_twice", [False, True])
+def test_an_early_operand_is_computed_when_the_other_has_been(
+    net: Net, is_read_twice: bool
+) -> None:
+    """As in instance normalization: x * scale + offset, which comes after the product."""
+    mean = net.op("MEAN", [net.x, net.constant(np.array([1, 2], np.int32))], keep_dims=True)
+    early = net.op("MUL", [net.x, mean])
+    offset = net.op("SOFTMAX", [mean], beta=1.0)
+    outputs = [net.op("RELU", [net.op("ADD", [early, offset])])]
+    if is_read_twice:
+        outputs.append(net.op("SOFTMAX", [early], beta=1.0))
+    plan = net.plan(*outputs, limits=ROOMY)
+    others = [shader for shader in shaders(plan) if shader not in ("reduce", "softmax")]
+    assert others == ["elementwise"] * (1 + is_read_twice)
+    assert functions(plan) == (["RELU"] if is_read_twice else ["ADD", "RELU"])
+
+
 NONE = (0, 0)
 
 
