@@ -18,6 +18,9 @@
 #define REDUCED_STRIDES int[2](0, 1)
 #define REDUCE_CHANNELS 0  // 1: all channels become one
 #undef IN_CHANNELS  // channels of X, given if REDUCE_CHANNELS
+#define SQUARES 0  // 1: of the squares of X less M; not with REDUCE_CHANNELS
+#undef M_PIXELS  // pixels of M, and
+#undef M_SHARE  // the pixels of X in a row that each belongs to, given if SQUARES
 #endif
 #include "lib/index.glsl"
 #include "lib/shared.glsl"
@@ -28,6 +31,9 @@
 #define SMALLEST(a, b) ((a) != (a) || (b) != (b) ? (b) : min(a, b))
 
 INPUT0(X)
+#if SQUARES
+INPUT1(M)
+#endif
 
 void main() {
   int pixel = PIXEL_INVOCATION;
@@ -51,9 +57,15 @@ void main() {
     }
   }
 #else
+#if SQUARES
+  vec4 less = LOAD(M, slice * M_PIXELS + DIVIDED(start - slice * IN_PIXELS, M_SHARE));
+#endif
   for (int i = REDUCTION_LANE; i < REDUCED; i += REDUCTION_LANES) {
     int texel = start + element_at(coordinates_of(i, REDUCED_SIZES), REDUCED_STRIDES);
     OUT_VEC v = LOAD(X, texel);
+#if SQUARES
+    v = (v - less) * (v - less);
+#endif
     for (int lane = 0; lane < 4; ++lane) result[lane] = COMBINE(result[lane], v[lane]);
   }
 #endif

@@ -54,7 +54,7 @@ SMALLEST = Combination("SMALLEST", MOST, in_order=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Reduction(Dispatch):
-    """A reduction of ``reads[0]``.
+    """A reduction of ``reads[0]``; of the squares of what it differs by from ``reads[1]``, if any.
 
     Attributes:
         divisor: Number that results are divided by.
@@ -99,6 +99,7 @@ def reduction(
         "REDUCED_STRIDES": _of_rank(dims, reduced_strides, 0),
         "REDUCED": prod(reduced_sizes),
         "REDUCE_CHANNELS": int(channels),
+        "SQUARES": 0,
     }
     if channels:
         defines["IN_CHANNELS"] = x.channels

@@ -10,9 +10,11 @@ from types import MappingProxyType
 import numpy as np
 
 from gles_delegate.model.graph import Tensor
+from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
-from gles_delegate.ops.lib.elementwise import DIV, MUL, Elementwise
+from gles_delegate.ops.lib.elementwise import DIV, MUL, SQUARED_DIFFERENCE, Elementwise
+from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import option_of
@@ -21,7 +23,16 @@ from gles_delegate.ops.lib.weights import with_small_weights
 from gles_delegate.ops.lib.winograd import is_possible, winograd
 from gles_delegate.planning.in_place import is_range
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
-from gles_delegate.shaders.dispatch import Call, Const, Dispatch, Operand, Value, call_operands
+from gles_delegate.shaders.dispatch import (
+    Call,
+    Const,
+    Define,
+    Dispatch,
+    Operand,
+    Shape,
+    Value,
+    call_operands,
+)
 
 SMALLEST, LARGEST = (float(n) for n in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
 """The range of float32's normal numbers."""
@@ -242,6 +253,41 @@ def _with_padding(
 
 absorb_padding = Rule(Is(Convolution | Depthwise, Is(Copy)), _with_padding)
 """Read what is padded with zeros instead, where the window of a convolution can be padded."""
+
+
+def _squares(listing: Listing, total: Reduction, squares: Elementwise) -> Iterator[Edit]:
+    numbers = squares.numbers
+    if squares.function != SQUARED_DIFFERENCE or squares.epilogue or "A_UNIT" in numbers:
+        return
+    (x, name), (mean, other) = sorted(
+        zip(squares.reads, "AB", strict=True), key=lambda read: -read[0].pixels
+    )
+    is_whole = has_texels_of(x, squares.output) and has_texels_of(x, total.reads[0])
+    is_float = all(each.kind == "float" for each in (x, mean, squares.output, total.output))
+    is_mean = mean.channels == x.channels and mean.pixels > 0 and x != mean
+    if not (is_whole and is_float and is_mean and numbers[f"{name}_SAME_PIXELS"]):
+        return
+    # A pixel of the mean belongs to `share` pixels in a row, which a sum must not leave.
+    share = x.pixels // mean.pixels
+    dense = tuple(stride // share for stride in row_major(_sizes(numbers["SIZES"])))
+    reduced = (_sizes(total.defines[key]) for key in ("REDUCED_SIZES", "REDUCED_STRIDES"))
+    is_inside = all(n == 1 or n * stride <= share for n, stride in zip(*reduced, strict=True))
+    if mean.pixels == 1 or (dense == numbers[f"{other}_STRIDES"] and is_inside):
+        defines = {**total.defines, "SQUARES": 1, "M_PIXELS": mean.pixels, "M_SHARE": share}
+        yield Edit(replace(total, reads=(x, mean), defines=defines), total, squares)
+
+
+def _sizes(define: Define) -> Shape:
+    assert isinstance(define, tuple)
+    return define
+
+
+def _is_sum(total: Reduction) -> bool:
+    return total.combination is SUM and not total.defines["REDUCE_CHANNELS"]
+
+
+sum_squares = Rule(Is(Reduction, Is(Elementwise, read_once=True), where=_is_sum), _squares)
+"""Square differences from a mean where they are summed, as in instance normalization."""
 
 
 def _both(listing: Listing, product: Dispatch, first: Dispatch) -> Iterator[Edit]:

@@ -215,6 +215,7 @@ REWRITES: tuple[Pass, ...] = (
     fusion.fuse_elementwise,
     fusion.propagate_copies,
     Listing.drop_unread,
+    fusion.sum_squares,
     fusion.fuse_depthwise,
     Listing.drop_unread,
     fusion.transform_tiles,

@@ -299,6 +299,7 @@ def reads_true_sizes(dispatch: Dispatch) -> bool:
         channels = (reads[0].channels, max(4 * reads[0].slices, 1))
         sizes = {"IN_CHANNELS": channels, "IN_PIXELS": (reads[0].pixels,)}
         sizes["IN_ELEMENTS"] = tuple(count * reads[0].pixels for count in channels)
+        sizes["M_PIXELS"] = (reads[-1].pixels,)
     window = dispatch.window if isinstance(dispatch, Convolution | Depthwise | Pooling) else None
     image = window and output.shape[0] * window.in_h * window.in_w
     return (
