@@ -66,6 +66,48 @@ class Buffer:
         self._gl.glDeleteBuffers(1, ctypes.c_uint(self.name))
 
 
+class MappedBuffer(Buffer):
+    """A buffer that stays mapped, from which the GPU copies what the processor writes.
+
+    Needs OpenGL 4.4 or GL_EXT_buffer_storage.
+    """
+
+    def __init__(self, gl: Functions, size: int) -> None:
+        self._gl, self.size = gl, size
+        self.name = gl.generate("Buffers")
+        self._copied: int | None = None  # a GLsync after the last copy
+        target = gl_names.ARRAY_BUFFER
+        flags = gl_names.MAP_WRITE | gl_names.MAP_PERSISTENT | gl_names.MAP_COHERENT
+        with on_error(self.release), explaining(f"no room for a buffer of {size} bytes: "):
+            gl.glBindBuffer(target, self.name)
+            gl.glBufferStorage(target, size, None, flags)
+            self._start = gl.glMapBufferRange(target, 0, size, flags)
+            if not self._start:
+                raise OutOfGpuMemoryError("glMapBufferRange: expected memory, found none")
+
+    def copy_to(self, name: int, offset: int, data: Any) -> None:
+        """Have a buffer's bytes from `offset` on overwritten by a contiguous array."""
+        gl, view = self._gl, memoryview(data)
+        source, target = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
+        if self._copied is not None:
+            flags, forever = gl_names.SYNC_FLUSH_COMMANDS, gl_names.TIMEOUT_IGNORED
+            gl.unchecked("glClientWaitSync")(self._copied, flags, forever)
+            gl.unchecked("glDeleteSync")(self._copied)
+        ctypes.memmove(self._start, _address(view), view.nbytes)
+        gl.unchecked("glBindBuffer")(source, self.name)
+        gl.unchecked("glBindBuffer")(target, name)
+        gl.unchecked("glCopyBufferSubData")(source, target, 0, offset, view.nbytes)
+        self._copied = gl.unchecked("glFenceSync")(gl_names.SYNC_GPU_COMMANDS_COMPLETE, 0)
+        if self._copied is None:
+            gl.unchecked("glFinish")()
+
+    def release(self) -> None:
+        copied, self._copied = self._copied, None
+        if copied is not None:
+            self._gl.glDeleteSync(copied)
+        super().release()
+
+
 def read_into(gl: Functions, name: int, target: Any, size: int, offset: int) -> None:
     """Wait for the GPU, and copy `size` bytes of a buffer from `offset` on to a contiguous array.
 

@@ -37,8 +37,9 @@ class Driver:
         is_es: True for OpenGL ES, False for desktop OpenGL.
         timers: Whether the GPU has usable timer queries.
         debug_groups: Whether the environment asks for a debug group around each dispatch.
-        moves_mapped: Whether it moves a mapped buffer to the processor's memory, where a discrete
-            GPU computes slowly.
+        reads_copies: Whether a map of a buffer that shaders write is read more slowly than one of a
+            copy of it.
+        writes_mapped: Whether memory that stays mapped is written faster than by glBufferSubData.
     """
 
     identity: tuple[str, str, str]
@@ -46,7 +47,8 @@ class Driver:
     limits: Limits
     timers: bool
     debug_groups: bool
-    moves_mapped: bool
+    reads_copies: bool
+    writes_mapped: bool
 
     @classmethod
     def read(cls, gl: Functions, is_private: bool = False) -> Driver:
@@ -85,7 +87,10 @@ class Driver:
             limits=_read_limits(gl, identity, has_textures, is_private),
             timers=timer_bits.value > 0,
             debug_groups=wants_groups and gl.debug_suffix is not None,
-            moves_mapped="NVIDIA" in vendor,
+            # 9.0 and 5.1 GB/s, and 600 KB in 85 and 179 us, on an H200.
+            reads_copies="NVIDIA" in vendor,
+            writes_mapped="NVIDIA" in vendor
+            and ("GL_EXT_buffer_storage" in extensions if is_es else number >= (4, 4)),
         )
 
     @property

@@ -42,7 +42,7 @@ IMAGE_BINDING = (0x8F3A, 0x8F3B, 0x8F3C, 0x8F3D, 0x8F3E, 0x906E)
 SHADER_IMAGE_ACCESS_BARRIER, BUFFER_UPDATE_BARRIER, SHADER_STORAGE_BARRIER = 0x20, 0x200, 0x2000
 TEXTURE_FETCH_BARRIER, ALL_BARRIERS = 0x8, 0xFFFFFFFF
 BUFFER_SIZE, SHADER_STORAGE_BUFFER_OFFSET_ALIGNMENT = 0x8764, 0x90DF
-STATIC_DRAW, MAP_READ = 0x88E4, 0x1
+STATIC_DRAW, MAP_READ, MAP_WRITE, MAP_PERSISTENT, MAP_COHERENT = 0x88E4, 0x1, 0x2, 0x40, 0x80
 ALL_COMPILER_THREADS = 0xFFFFFFFF
 MAX_TEXTURE_SIZE = 0x0D33
 TEXTURE_BUFFER_OFFSET_ALIGNMENT = 0x919F
@@ -185,7 +185,7 @@ _SIGNATURES: dict[tuple[Any, ...], str] = {  # the result's type, then the argum
     (None, _Uint, _Int, _Ints, _Uints, _Text): "glGetProgramBinary",
     (None, _Uint, _Uint, _Int, _Text): "glObjectLabel glPushDebugGroup",
     (None, _Size): "glDispatchComputeIndirect",
-    (None, _Uint, _Size, _Address, _Uint): "glBufferData",
+    (None, _Uint, _Size, _Address, _Uint): "glBufferData glBufferStorage",
     (None, _Uint, _Size, _Size, _Address): "glBufferSubData",
     (None, _Uint, _Uint, _Uint, _Size, _Size): "glBindBufferRange glTexBufferRange",
     (None, _Uint, _Uint, _Size, _Size, _Size): "glCopyBufferSubData",

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.buffers import TexelBuffer, TexelView, read_into
+from gles_delegate.gl.buffers import MappedBuffer, TexelBuffer, TexelView, read_into
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
@@ -22,6 +22,9 @@ from gles_delegate.runtime.naming import name_buffer
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.dispatch import Const, Value
 from gles_delegate.support.closing import in_any_case, on_error, release_all
+
+_MANY_BYTES = 1 << 14
+"""From here on, a fence and a copy take less than what a mapped buffer saves."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Buffers:
         self._with_images = gpu.limits.has_images
         self._arena: dict[int, TexelBuffer] = {}
         self._views: dict[Allocation, TexelView] = {}
+        self._mapped: dict[Value, MappedBuffer] = {}  # what is uploaded
         self._shared = shared.constants
         self._constants: dict[Const, Packed] = {}
         self.storage = self._storage({}, {})
@@ -106,15 +110,23 @@ class Buffers:
         resources = self.storage.resources.items()
         return MemoryReport(
             arena=sum(buffer.size for i, buffer in self._arena.items() if i not in owners),
-            inputs=sum(buffer.size for i, buffer in self._arena.items() if i in owners),
+            inputs=sum(buffer.size for i, buffer in self._arena.items() if i in owners)
+            + sum(buffer.size for buffer in self._mapped.values()),
             bound={i: ", ".join(w.bound for w in r.watches) for i, r in resources if r.watches},
         )
 
     def upload(self, value: Value, array: Array) -> None:
         """Copy a contiguous array into a value."""
         allocation = self._plan.allocations[value]
-        if value.texels:
-            self._arena[allocation.buffer].buffer.write(array, offset=allocation.offset)
+        if not value.texels:
+            return
+        buffer = self._arena[allocation.buffer].buffer
+        if not self._gpu.driver.writes_mapped or array.nbytes < _MANY_BYTES:
+            buffer.write(array, offset=allocation.offset)
+            return
+        if value not in self._mapped:
+            self._mapped[value] = MappedBuffer(self._gpu.gl, value.nbytes)
+        self._mapped[value].copy_to(buffer.name, allocation.offset, array)
 
     def download(self, value: Value, array: Array) -> None:
         """Wait for the GPU, and copy a value's first bytes into a contiguous array."""
@@ -142,8 +154,9 @@ class Buffers:
     def release(self) -> None:
         views = (*self.storage.bound.values(), *self._views.values(), *self._arena.values())
         deletions: list[Callable[[], None]] = [view.release for view in views]
+        deletions += [buffer.release for buffer in self._mapped.values()]
         deletions += [partial(self._shared.give_back, each) for each in self._constants.values()]
-        self._views, self._arena, self._constants = {}, {}, {}
+        self._views, self._arena, self._mapped, self._constants = {}, {}, {}, {}
         self.storage = self._storage({}, {})
         in_any_case(deletions)
 

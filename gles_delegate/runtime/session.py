@@ -207,7 +207,7 @@ class Session:
 
     def read(self, index: int, array: Array) -> None:
         """Wait for the last run, and read one of `outputs` into `array`."""
-        if self._gpu.driver.moves_mapped:
+        if self._gpu.driver.reads_copies:
             self._copy_output(_NO_TURN, index)
             self._gpu.gl.check("glCopyBufferSubData")
             self.read_staged(_NO_TURN, index, array)

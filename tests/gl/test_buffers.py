@@ -8,7 +8,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl import buffers
-from gles_delegate.gl.buffers import Buffer
+from gles_delegate.gl.buffers import Buffer, MappedBuffer
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from tests.support.state import State
@@ -102,3 +102,24 @@ def test_no_bytes_at_all(gl: Functions) -> None:
 def test_a_buffer_that_does_not_fit_is_freed(gl: Functions) -> None:
     with pytest.raises(gd.OutOfGpuMemoryError, match=f"{1 << 44} bytes"):
         Buffer(gl, 1 << 44)
+
+
+def test_mapped_memory_is_copied_by_the_gpu(gl: Functions) -> None:
+    """As often as it is written, before the GPU has copied what was there."""
+    if "GL_EXT_buffer_storage" not in gl.extensions():
+        pytest.skip("the driver has no GL_EXT_buffer_storage")
+    mapped, targets = MappedBuffer(gl, 64), [Buffer(gl, bytes(80)) for _ in range(5)]
+    for number, target in enumerate(targets):
+        mapped.copy_to(target.name, 8, np.full(12 + number, number, np.int32))
+    for number, target in enumerate(targets):
+        data = np.full(12 + number, number, np.int32).tobytes()
+        assert target.read() == bytes(8) + data + bytes(72 - len(data))
+        target.release()
+    mapped.release()
+
+
+def test_no_mapped_memory_is_an_error(gl: Functions) -> None:
+    gl.glBufferStorage = lambda *_: None
+    gl.glMapBufferRange = lambda *_: None
+    with pytest.raises(gd.OutOfGpuMemoryError, match="64 bytes: glMapBufferRange"):
+        MappedBuffer(gl, 64)

@@ -3,6 +3,8 @@
 import gc
 import random
 import threading
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.support.arrays import MANY_BYTES
 from tests.support.app import App
+from tests.support.force import force_driver
 from tests.support.tflite_builder import ModelBuilder
 
 WIDTH = 512
@@ -30,8 +33,11 @@ def values(number: int, height: int = 2 * HALF) -> Any:
     return ramp % 100 - 50 + number
 
 
-@pytest.fixture(params=["on the GPU", "also on the CPU"])
-def app(request: pytest.FixtureRequest) -> Any:
+@pytest.fixture(params=["on the GPU", "also on the CPU", "through mapped memory"])
+def app(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if request.param == "through mapped memory":
+        is_like = partial(replace, reads_copies=True, writes_mapped=True)
+        force_driver(monkeypatch, is_like)
     only_first = gd.GpuDelegateOptions(last_delegate_node_index=0)
     if request.param == "also on the CPU":
         pytest.importorskip("ai_edge_litert")

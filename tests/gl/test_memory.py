@@ -49,8 +49,8 @@ def test_every_buffer_is_counted_once(app: App) -> None:
     assert after.total - after.programs == buffer_bytes(app)
 
 
-def test_a_driver_that_moves_what_is_mapped_maps_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    force_driver(monkeypatch, lambda driver: replace(driver, moves_mapped=True))
+def test_what_is_mapped_may_be_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    force_driver(monkeypatch, lambda driver: replace(driver, reads_copies=True))
     app = App(model=small_model())
     try:
         interpreter = app.interpreter(small_model())
