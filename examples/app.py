@@ -79,6 +79,7 @@ def run(
         print(arguments.output)
 
 
+@ending_in_a_sentence()
 def bundle(arguments: argparse.Namespace, kind: str) -> Path | dict[str, Path]:
     """A bundle, or the two networks of one, for a "face", "hand" or "pose" landmarker."""
     if [model.suffix for model in arguments.models] == [".task"]:
