@@ -406,11 +406,13 @@ class Interpreter(NotPickled, Closing):
         """A copy of an input, an output, a constant or a variable.
 
         With `experimental_preserve_all_tensors`, also of any tensor that a node computes. After
-        `invoke_async` it waits for that run. A bound output is read back now.
+        `invoke_async` it waits for that run. A bound output is read back now, and so is a result of
+        1 MiB and more that was read before.
 
         Raises:
             ValueError: There is no such tensor, it is a bound input or stays on the GPU, or
                 `allocate_tensors` was not called.
+            DelegateError: It must be read from the GPU, and the delegate is closed.
         """
         with self._lock:
             return self._entry(subgraph_index).get_tensor(tensor_index)
