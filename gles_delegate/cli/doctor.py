@@ -92,7 +92,7 @@ def self_test(device: int | None, shows_device: bool = False) -> dict[str, Any]:
         state["devices"] = [dataclasses.asdict(d) for d in list_devices()]
         if shows_device:  # at once: the test takes minutes on some devices
             for each in state["devices"][device or 0 :][:1]:
-                print(f"Testing {each['renderer']}.", flush=True)
+                click.echo(f"Testing {each['renderer']}.", err=True)
         with common.progress_bar() as bar:
             tested = CompatibilityList(device, common.counting(bar, "self-test"))
         state["healthy"], state["reason"] = not tested.reason, tested.reason

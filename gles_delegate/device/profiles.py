@@ -112,6 +112,8 @@ class Profile:
         half_storage: Storing tensors as float16 gains enough speed for its loss of precision.
         half_weights: With half storage, constants are float16 as well; if not, because a core takes
             longer to unpack them than to load twice as much.
+        slice_sums: Convolutions add up the products of a slice before they add them, as a processor
+            that does not multiply and add in one does as fast; always with `half_products`.
         half_products: With half storage, 1 x 1 convolutions multiply and add the products of a
             slice in float16, and add slices in float32.
     """
@@ -152,6 +154,7 @@ class Profile:
     chained: int = 0
     half_storage: bool = True
     half_weights: bool = True
+    slice_sums: bool = False
     half_products: bool = False
 
     @property
@@ -193,7 +196,7 @@ class Profile:
 
 UNKNOWN = Profile()
 # A GPU is bound by memory; on a processor unpacking float16 costs more than it saves.
-SOFTWARE = Profile(occupancy=0, weight_bytes=(0,), half_storage=False)
+SOFTWARE = Profile(occupancy=0, weight_bytes=(0,), half_storage=False, slice_sums=True)
 LLVMPIPE = Profile(
     pointwise=((7, 1),),
     windows=((8, 1),),
@@ -222,6 +225,7 @@ LLVMPIPE = Profile(
     occupancy=0,
     chained=2048,
     half_storage=False,
+    slice_sums=True,
     # Its programs take another 0.3 s to compile: only for SUSTAINED_SPEED.
     winograd=(0, 64, 0),
     winograd_pixels=400,
@@ -308,7 +312,7 @@ NVIDIA = replace(
     winograd_bytes=32 << 20,
 )
 # Adreno reads storage blocks word by word.
-_ADRENO = replace(_BASE, image_reads=True, stepped=True)
+_ADRENO = replace(_BASE, image_reads=True, stepped=True, winograd=(128, 128, 128, 0))
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
@@ -323,9 +327,7 @@ INTEL = Profile(
     half_weights=False,
     weight_bytes=(8, 8, 1 << 20),
     weight_nibbles=True,
-    # With fewer channels, its bytes take longer than the products that it saves.
-    winograd=(128, 128, 0),
-    winograd_bytes=4 << 20,
+    winograd=(64, 64, 0),
 )
 # Its execution units compute 16 lanes at once, not 8.
 XE2 = replace(INTEL, pointwise=((2, 4), (2, 2), (4, 2)), lanes=(16, 1))

@@ -131,7 +131,7 @@ def top_and_code(
         "IMAGE_READS": int(image_reads),
         "IMAGE_WRITES": int(image_writes),
         "PARTIAL": int(dispatch.partial),
-        "HALF_PRODUCTS": int(in_half),
+        "SLICE_SUMS": int(in_half or limits.profile.slice_sums),
         "PRODUCT_PRECISION": "mediump" if in_half else "highp",
         # Without it, Mesa's shader cache would return machine code for another width.
         "SIMD_LANES": limits.simd_lanes,

@@ -58,8 +58,8 @@
 #define PIXEL_ROWS 1  // work groups along z, among which those along the pixels are divided
 #define SLICE_ROWS 1  // or those along the slices
 #undef SIMD_LANES  // llvmpipe's vector width: only distinguishes programs in its shader cache
-#define HALF_PRODUCTS 0  // 1: a slice's products with weights are multiplied and added in float16
-#define PRODUCT_PRECISION highp  // of what they read; mediump may be float16
+#define SLICE_SUMS 0  // 1: products of a slice with weights are added up before they are added
+#define PRODUCT_PRECISION highp  // of these; mediump may be float16
 #define SIZE_UNIFORMS 0  // 1: sizes are elements of a uniform array; 0: constants
 #define FLOAT_QUOTIENTS 0  // 1: so are divisors, and tensors have less than 2^20 elements
 

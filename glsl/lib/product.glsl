@@ -64,13 +64,13 @@ int first_weight(int row, int taps, int k) {
   return FIRST_MATRIX + slices * SLICE_TEXELS;
 }
 
-// In float16 the products of a slice are added to each other. Otherwise each is added to the sum, which
-// a GPU that multiplies and adds in one computes with four instructions for five.
-#if HALF_PRODUCTS
-#define SUM_BEFORE(sum) vec4(0.0)
+// With SLICE_SUMS the products of a slice are added to each other. Otherwise each is added to the sum,
+// which a GPU that multiplies and adds in one computes with four instructions for five.
+#if SLICE_SUMS
+#define SUM_BEFORE(sum)
 #define SUM_AFTER(sum, product) (sum + product)
 #else
-#define SUM_BEFORE(sum) sum
+#define SUM_BEFORE(sum) sum +
 #define SUM_AFTER(sum, product) product
 #endif
 
@@ -84,9 +84,9 @@ void add_product(inout vec4 sum[PIXELS][SLICES], PRODUCT_PRECISION vec4 v[PIXELS
     for (int i = 0; i < IN_LANES; ++i) column[i] = LOAD_COLUMN(W, place, i);
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p) {
-      PRODUCT_PRECISION vec4 product = SUM_BEFORE(sum[p][s]);
+      PRODUCT_PRECISION vec4 product = SUM_BEFORE(sum[p][s]) column[0] * v[p][0];
 #pragma unroll
-      for (int i = 0; i < IN_LANES; ++i) product += column[i] * v[p][i];
+      for (int i = 1; i < IN_LANES; ++i) product += column[i] * v[p][i];
       sum[p][s] = SUM_AFTER(sum[p][s], product);
     }
   }
