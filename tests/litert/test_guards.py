@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gles_delegate.device.profiles import NVIDIA, UNKNOWN, Profile
+from gles_delegate.device.profiles import UNKNOWN, Profile
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.verification.cases import VerificationCase, load_cases
 from gles_delegate.verification.check import CaseResult, Form, verified
@@ -57,7 +57,6 @@ CASES_OF: dict[str, tuple[str, ...]] = {
     ),
     "l2_normalization": ("L2_NORMALIZATION x=1,",),
     "landmarks_to_transform_matrix": ("Landmarks2TransformMatrix",),
-    "lib/blocks": ("CONV_2D x=1x12x12x42 groups=3 out=63 kernel=1x1 act=RELU",),
     "lib/lstm": ("LSTM (full) x=1x4 units=1",),
     "lib/product": ("FULLY_CONNECTED x=3x12 runtime_weights=True bias=False",),
     "local_response_normalization": ("LOCAL_RESPONSE_NORMALIZATION x=1x3x2x33 radius=0",),
@@ -121,17 +120,11 @@ SAME_NUMBERS = {
 }
 """Guards, and files with guards, without which invocations write numbers that others write, too, or
 that nobody reads."""
-PAST_SHARED_MEMORY = "lib/blocks.glsl: at < W_TEXELS"
-"""A guard without which a driver may write over its own memory."""
 OF_PICTURES = {"image_in.glsl", "image_out.glsl"}
 EXACT = {"softmax_part"}
 """Shaders whose work groups compute one result each."""
 WINOGRAD = (replace(UNKNOWN, winograd=(1,), winograd_pixels=1),)
-PROFILES: dict[str, tuple[Profile, ...]] = {
-    "lib/blocks": (replace(NVIDIA, blocks=((4, 1, 8, 16),)),),
-    "winograd_in": WINOGRAD,
-    "winograd_out": WINOGRAD,
-}
+PROFILES: dict[str, tuple[Profile, ...]] = {"winograd_in": WINOGRAD, "winograd_out": WINOGRAD}
 INCLUDE = re.compile(r'#include "(.+)"')
 
 
@@ -187,7 +180,7 @@ def test_cases_are_right(file: str, gpu: GpuContext) -> None:
 
 @pytest.mark.parametrize("guard", GUARDS, ids=str)
 def test_a_guard_that_is_taken_out_shows(guard: Guard, gpu: GpuContext) -> None:
-    if guard.file in OF_PICTURES or str(guard) == PAST_SHARED_MEMORY:
+    if guard.file in OF_PICTURES:
         pytest.skip("shown by tests/gl, or not to be tried")
     with gpu.guard(), guard.taken_out():
         wrong = (result for result in results(guard, gpu) if not result.passed)
