@@ -1,6 +1,7 @@
 """Tiles chosen by measurement."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -218,7 +219,7 @@ def test_the_clock_of_a_gpu_changes_no_choice(
         choices.append(tune(*arguments))
         raise KeyboardInterrupt
 
-    force_profile(monkeypatch, profiles.NVIDIA)
+    force_profile(monkeypatch, replace(profiles.NVIDIA, large_windows=(), winograd=(0,)))
     monkeypatch.setattr(tuning, "Session", Simulated)
     tune, choices = tuning.tune, list[tuning.Choices]()
     monkeypatch.setattr(tuning, "tune", chosen)
