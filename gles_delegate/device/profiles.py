@@ -13,6 +13,7 @@ Tiles: TypeAlias = tuple[tuple[int, int], ...]
 Blocks: TypeAlias = tuple[tuple[int, int, int, int], ...]
 """Pixels and slices of an invocation, and invocations of the work group along both."""
 LARGE = 128 * 128
+"""Pixels of the smallest large image."""
 
 
 @dataclass(frozen=True)

@@ -129,19 +129,22 @@ def timed_in_turn(first: Session, other: Session) -> tuple[Timed, Timed]:
         others.append(_profile(other))
         firsts.append(_profile(first))
     totals = [sum(seconds for _, seconds in run) for run in firsts]
-    rounds = [*zip(others, firsts, pairwise(totals), strict=False)]
+    rounds = [*zip(firsts, others, pairwise(totals), strict=False)]
     # The clock changed within the others.
     steady = [each for each in rounds if max(each[2]) < _STEADY * min(each[2])] or rounds
+    own, of_other, around = zip(*steady, strict=True)
+    return (
+        _shares(own, [before for before, _ in around]),
+        _shares(of_other, [(before + after) / 2 for before, after in around]),
+    )
 
-    def shares(number: int) -> Timed:
-        times = zip(*(each[number] for each in steady), strict=True)
-        units = [sum(each[2]) / 2 if number == 0 else each[2][0] for each in steady]
-        return [
-            (of_one[0][0], median(s / unit for (_, s), unit in zip(of_one, units, strict=True)))
-            for of_one in times
-        ]
 
-    return shares(1), shares(0)
+def _shares(runs: Sequence[Timed], units: Sequence[float]) -> Timed:
+    """The median of each dispatch's times, each divided by its run's unit."""
+    return [
+        (times[0][0], median(time / unit for (_, time), unit in zip(times, units, strict=True)))
+        for times in zip(*runs, strict=True)
+    ]
 
 
 def ratio_in_turn(session: Session, first: Session) -> float:
