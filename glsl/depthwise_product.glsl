@@ -10,6 +10,7 @@
 #endif
 #define D_INPUT INPUT2
 #include "lib/depthwise.glsl"
+#include "lib/inner.glsl"
 #define TILE Run
 #include "lib/product.glsl"
 
@@ -28,7 +29,7 @@ void main() {
     vec4 v[PIXELS];
     convolve(v, run, k, IN_SLICES, in_pixels);
 #pragma unroll
-    for (int p = 0; p < PIXELS; ++p) v[p] = INNER_EPILOGUE(v[p]);
+    for (int p = 0; p < PIXELS; ++p) v[p] = inner_of(v[p], k);
     add_product(sum, v, w);
     w += step;
   }

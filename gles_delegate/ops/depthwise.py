@@ -126,8 +126,8 @@ def _defines(
 def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Dispatch | None:
     """A pointwise convolution fused with the depthwise one that it reads.
 
-    None for any other pair, and where the fused one takes longer on llvmpipe: the depthwise results
-    are computed again for each tile of output slices.
+    None for any other pair, and where the fused one takes longer: on llvmpipe the depthwise results
+    are computed again for each tile of output slices, on a GPU for each work group along these.
     """
     if not (isinstance(first, Depthwise) and isinstance(second, Convolution)):
         return None
@@ -141,6 +141,19 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
     ):
         return None
     (x, taps), depth, outputs = first.reads, first.output.slices, second.output.slices
+    lanes = {"LAST_LANES": (first.output.channels - 1) % 4 + 1}
+    if tile.depth and outputs <= tile.block[1] and not (isinstance(taps, Const) and taps.texture):
+        kernel = {"KERNEL_H": window.kernel_h, "IN_PIXELS": x.pixels, "DEPTHWISE": 1, **lanes}
+        numbers = {**second.numbers, **window.block_defines(), **kernel, "POINTWISE": 0}
+        loads = int(str(numbers["STEPS"])) * int(str(numbers["X_LOADS"]))
+        in_blocks = replace(
+            second, reads=(x, weights, taps), defines=numbers, sizes={}, inner=first.epilogue,
+            flops=first.flops + second.flops,
+            passes=second.passes + loads * (window.kernel_h * (window.kernel_w + 1) + 1),
+        )  # fmt: skip
+        return with_size_uniforms(in_blocks, limits)
+    if tile.depth or not limits.profile.searches:
+        return None
     size = window.kernel_h * window.kernel_w
     loads, products = window.kernel_h * window.columns(pixels) + size, pixels * size / 4
     runs = ceil(first.grid.pixels / limits.simd_lanes)
@@ -165,6 +178,7 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
         **_defines(x, window, first.output.shape[0], pixels),
         "IN_SLICES": depth,
         "IN_LANES": min(first.output.channels, 4),
+        **lanes,
         "W_SLICES": slices,
         "BLOCK": each,
         **weight_defines(weights),

@@ -291,8 +291,7 @@ sum_squares = Rule(Is(Reduction, Is(Elementwise, read_once=True), where=_is_sum)
 
 
 def _both(listing: Listing, product: Dispatch, first: Dispatch) -> Iterator[Edit]:
-    limits = listing.scope.limits
-    if limits.profile.searches and (both := depthwise_product(first, product, limits)):
+    if both := depthwise_product(first, product, listing.scope.limits):
         yield Edit(both, product, first)
 
 

@@ -61,6 +61,22 @@ def test_nan_stays_in_its_group(groups: int, inputs: int, outputs: int, kernel: 
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("op", ["LOG", "RSQRT"])
+@pytest.mark.parametrize("channels", [3, 6, 8])
+def test_a_fused_depthwise_result_is_zero_past_its_channels(op: str, channels: int) -> None:
+    """These functions are infinite at zero."""
+    s = sketch()
+    x = s.feed(values=s.rng.uniform(1, 2, (1, 64, 64, channels)))
+    taps, weights = (s.rng.uniform(0.5, 1, n).astype("f") for n in (9 * channels, 8 * channels))
+    inputs = [x, s.constant(taps.reshape(1, 3, 3, channels)), s.constant(taps[:channels])]
+    window = dict(stride_h=1, stride_w=1, padding="SAME")
+    seen = s.op("DEPTHWISE_CONV_2D", inputs, [s.tensor()], depth_multiplier=1, **window)
+    bias = s.constant(np.zeros(8, np.float32))
+    inputs = [s.op(op, [seen], [s.tensor()]), s.constant(weights.reshape(8, 1, 1, channels))]
+    (ours,), (theirs,) = both(s, s.op("CONV_2D", [*inputs, bias], [s.tensor()], **window))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
 @pytest.mark.parametrize("op", ["SOFTMAX", "LOG_SOFTMAX"])
 @pytest.mark.parametrize("channels", [1, 2, 5, 300, 2900, 17003])
 @pytest.mark.parametrize("place", [0, 0.4, 1])

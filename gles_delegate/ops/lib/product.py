@@ -106,7 +106,7 @@ def _block_product(
     flops: int,
 ) -> Convolution:
     """A convolution whose work groups share what they load."""
-    depth, defines = x.slices, dict[str, Define](POINTWISE=int(window is None))
+    depth, defines = x.slices, dict[str, Define](POINTWISE=int(window is None), DEPTHWISE=0)
     if window:
         depth *= window.kernel_h * window.kernel_w
         defines |= window.block_defines()
