@@ -313,7 +313,7 @@ NVIDIA = replace(
     winograd_bytes=32 << 20,
 )
 # Adreno reads storage blocks word by word.
-_ADRENO = replace(_BASE, image_reads=True, stepped=True, winograd=(128, 128, 128, 0))
+_ADRENO = replace(_BASE, image_reads=True, stepped=True)
 ADRENO_7XX = replace(_ADRENO, row_loops=False)
 ADRENO_6XX = replace(_ADRENO, windows=((4, 2), (4, 1)), columns=10, occupancy=4096)
 # Lanes of one slice read the same weights, which Intel then loads once.
@@ -328,7 +328,8 @@ INTEL = Profile(
     half_weights=False,
     weight_bytes=(8, 8, 1 << 20),
     weight_nibbles=True,
-    winograd=(64, 64, 0),
+    winograd=(128, 128, 0),
+    winograd_bytes=4 << 20,
 )
 # Its execution units compute 16 lanes at once, not 8.
 XE2 = replace(INTEL, pointwise=((2, 4), (2, 2), (4, 2)), lanes=(16, 1))
