@@ -58,12 +58,10 @@ class Reduction(Dispatch):
 
     Attributes:
         divisor: Number that results are divided by.
-        over_channels: Each result combines the channels of one pixel.
     """
 
     combination: Combination
     divisor: int
-    over_channels: bool
 
 
 def reduced(shape: Shape, axes: Sequence[int]) -> Shape:
@@ -111,7 +109,6 @@ def reduction(
     dispatch = Reduction(
         node.index, "reduce", (x,), output, grid, defines, passes=passes,
         combination=combination, divisor=divisor,
-        over_channels=channels and prod(reduced_sizes) == 1,
     )  # fmt: skip
     if node.limits.profile.row_loops and not node.limits.profile.short_loops:
         return dispatch.sized("REDUCED", *(("IN_CHANNELS",) if channels else ()))

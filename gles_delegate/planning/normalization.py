@@ -1,39 +1,49 @@
-"""Recognition of layer, RMS and L2 normalizations in chains of dispatches.
+"""Recognition of layer, group, RMS and L2 normalizations in chains of dispatches.
 
 Converters write them in many ways, with or without a dimension for the sums. So chains are compared
-as polynomials of tensors, constants, and the `Mean` and `Scale` of a tensor's pixels.
+as polynomials of tensors, constants, and the `Mean` and `Scale` of a tensor's blocks: of so many
+elements in row-major order, such as the channels of a pixel. Each stands for its elements in that
+order, whatever the shape; a number of a block for the elements of its share.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.lib import elementwise as ops
 from gles_delegate.ops.lib.elementwise import Elementwise
-from gles_delegate.ops.lib.grid import pixel_grid, pixel_passes, with_reduction_lanes
+from gles_delegate.ops.lib.grid import WORK_GROUP, pixel_grid, pixel_passes, with_reduction_lanes
+from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.fusion import fuse_elementwise, number_of
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
-from gles_delegate.shaders.dispatch import Call, Const, Define, Dispatch, Operand, Value
+from gles_delegate.shaders.dispatch import Call, Const, Define, Dispatch, Grid, Operand, Value
 
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of the channels of each pixel of `x`."""
+    """The mean of each `block` of `x`."""
 
     x: Value
+    block: int
 
 
 @dataclass(frozen=True)
 class Squares:
-    """The sum of the squares of the channels of each pixel; less their mean if `centered`."""
+    """The sum of the squares of each `block`, less the mean of their block of `center` elements.
+
+    `center` is 0 if nothing is subtracted.
+    """
 
     x: Value
-    centered: bool
+    center: int
+    block: int
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,8 @@ class _Chains:
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
         self._values: dict[int, Polynomial] = {}
+        self._shapes: defaultdict[Value, list[Value]] = defaultdict(list)
+        """Copies of tensors with the same elements in another shape."""
 
     def normalized(self, listing: Listing, dispatch: Dispatch) -> Iterator[Edit]:
         """The dispatches that compute the result of one; the longest normalization first."""
@@ -111,10 +123,42 @@ class _Chains:
         if len(known) > len(calls):
             self._values[listing.place(dispatch)] = known[-1]
         for i, values in reversed([*enumerate(known)]):
-            found = _normalization(values, dispatch.output)
+            found = self._normalization(values, dispatch.output)
             if found and (one := _dispatch(dispatch, found, calls[i:], listing.scope.limits)):
                 before = self._before(dispatch)
                 yield Edit(one.joined(*before), dispatch, *before)
+
+    def _normalization(self, values: Polynomial, output: Value) -> Normalization | None:
+        scales = {f for factors in values for f in factors if isinstance(f, Scale)}
+        if len(scales) != 1:
+            return None
+        (scale,) = scales
+        squares = scale.squares
+        x = squares.x
+        scaled = Polynomial()
+        for factors, number in values.items():
+            if scale in factors:
+                at = factors.index(scale)
+                scaled[factors[:at] + factors[at + 1 :]] = number
+        rest = [item for item in values.items() if scale not in item[0]]
+        offsets = [f[0] for f, n in rest if len(f) == n == 1 and isinstance(f[0], Const)]
+        is_sum = len(offsets) == len(rest) <= 1
+        with_x = [factors for factors in scaled if x in factors]
+        if not is_sum or len(with_x) != 1 or squares.center not in (0, squares.block):
+            return None
+        factor = scaled[with_x[0]]
+        gains = [f for f in with_x[0] if f != x]
+        constants = [f for f in gains if isinstance(f, Const)]
+        plain = _less_mean(x, squares.center, factor)
+        if (
+            scaled != plain * Polynomial({tuple(gains): 1.0})
+            or not len(constants) == len(gains) <= 1
+        ):
+            return None
+        shaped = next((t for t in (x, *self._shapes[x]) if has_texels_of(t, output)), None)
+        if shaped is None or not output.channels or squares.block % output.channels:
+            return None
+        return Normalization(shaped, scale, factor, constants[0] if constants else None, *offsets)
 
     def _known(self, dispatch: Dispatch) -> list[Polynomial]:
         """The results before the epilogue and after each of its calls, as far as they are known."""
@@ -124,6 +168,8 @@ class _Chains:
             values = self._after(values, call, dispatch) if call and values else values
             if values is None or max(len(values), *map(len, values), 0) > MAX_PRODUCTS:
                 break
+            if len({f for factors in values for f in factors if isinstance(f, Value)}) > 1:
+                break  # a normalization is of one tensor, which may be such a sum
             found.append(values)
         return found
 
@@ -151,16 +197,55 @@ class _Chains:
         if dispatch.partial or any(x.kind != "float" for x in (*dispatch.operands, output)):
             return None
         if isinstance(dispatch, Elementwise):
-            first, *others = (self._operand(read, dispatch) for read in dispatch.reads)
+            first, *others = (
+                self._operand(read, dispatch, _is_repeated(dispatch, name))
+                for name, read in zip("ABC", dispatch.reads, strict=False)
+            )
             if not dispatch.function and not others:
                 return first
             return _result(dispatch.function, first, others[0]) if len(others) == 1 else None
-        values = self._of(source, dispatch)
         if isinstance(dispatch, Copy):
-            copy = replace(dispatch, epilogue=())
-            whole = copy.span == (0, output.elements) == (0, source.elements)
-            return values if whole and _is_by_pixel(values) else None
-        return _reduced(dispatch, values) if isinstance(dispatch, Reduction) else None
+            return self._copied(replace(dispatch, epilogue=()), self._of(source, dispatch))
+        return self._reduced(dispatch) if isinstance(dispatch, Reduction) else None
+
+    def _copied(self, copy: Copy, values: Polynomial) -> Polynomial | None:
+        """The elements in another shape, or numbers of blocks, each several times."""
+        source, output, layout = copy.reads[0], copy.output, copy.layout
+        if _is_by_block(values) and output.elements % max(source.elements, 1) == 0:
+            times = output.elements // source.elements
+            repeated = merged((source.elements, times), (1, 0))
+            is_repeated = merged(layout.sizes, layout.strides) == repeated and not layout.offset
+            return values if is_repeated and not (layout.has_bounds or copy.counts_lanes) else None
+        if copy.span != (0, source.elements) or not isinstance(source, Value):
+            return None
+        for root in {f for factors in values for f in factors if isinstance(f, Value)}:
+            if values == Polynomial.of(root):
+                self._shapes[root].append(output)
+                return values
+        return None
+
+    def _reduced(self, reduction: Reduction) -> Polynomial | None:
+        """The mean, or the sum of squares, of blocks of these values."""
+        source, divisor = reduction.reads[0], float(reduction.divisor)
+        block, values = _block(reduction), self._of(source, reduction)
+        if not block or not isinstance(source, Value):
+            return None
+        if _is_by_block(values):
+            return _of_larger_blocks(values, source, block, divisor)
+        if block == 1:
+            return None
+        for x in {f for factors in values for f in factors if isinstance(f, Value)}:
+            if values == Polynomial.of(x):
+                return Polynomial.of(Mean(x, block), block / divisor)
+            means = {f.block for each in values for f in each if isinstance(f, Mean) and f.x == x}
+            for center in (0, *means):
+                plain = _less_mean(x, center)
+                if values == plain * plain:
+                    return Polynomial.of(Squares(x, center, block), 1 / divisor)
+        # From here on it is a tensor of its own, such as a normalized one that is added up.
+        if maker := self._listing.maker(source, reduction):
+            self._values.pop(self._listing.place(maker), None)
+        return Polynomial.of(Mean(source, block), block / divisor)
 
     def _after(self, v: Polynomial, call: Call, dispatch: Dispatch) -> Polynomial | None:
         if call.args or call.rows or call.branches:
@@ -170,11 +255,17 @@ class _Chains:
         elif call.operand is None:
             return _result(call.function, v, v)
         else:
-            other = self._operand(call.operand, dispatch)
+            other = self._operand(call.operand, dispatch, True)
         return _result(call.function, *((other, v) if call.operand_first else (v, other)))
 
-    def _operand(self, operand: Operand, dispatch: Dispatch) -> Polynomial | None:
-        """The operand's value: a number, one per channel or pixel, or all elements; else None."""
+    def _operand(
+        self, operand: Operand, dispatch: Dispatch, is_repeated: bool
+    ) -> Polynomial | None:
+        """The operand's value: a number, one per channel or block, or all elements; else None.
+
+        Args:
+            is_repeated: Each of its pixels belongs to as many pixels in a row of the output.
+        """
         output = dispatch.output
         if isinstance(operand, Const):
             number = number_of(operand, self._listing.scope.tensors)
@@ -184,32 +275,59 @@ class _Chains:
             return Polynomial.of(operand) if is_row else None
         values = self._of(operand, dispatch)
         if operand.elements == output.elements and (
-            operand.channels == output.channels or _is_by_pixel(values)
+            operand.channels == output.channels or _is_by_block(values)
         ):
             return values
-        by_pixel = operand.channels == 1 and operand.pixels == output.pixels
-        return values if by_pixel and _is_by_pixel(values) else None
+        return values if operand.channels == 1 and is_repeated and _is_by_block(values) else None
 
 
-def _is_by_pixel(values: Polynomial) -> bool:
-    """Whether it is one number per pixel of a tensor."""
+def _is_by_block(values: Polynomial) -> bool:
+    """Whether it is one number per block of a tensor."""
     return all(isinstance(f, (Mean, Squares, Larger, Scale)) for factors in values for f in factors)
 
 
-def _reduced(reduction: Reduction, values: Polynomial) -> Polynomial | None:
-    """The mean, or the sum of squares, of channels with these values."""
-    source, divisor = reduction.reads[0], float(reduction.divisor)
-    is_sum = reduction.combination is SUM and reduction.over_channels
-    if not is_sum or source.channels < 2:
+def _is_repeated(dispatch: Elementwise, name: str) -> bool:
+    """Whether each pixel of a read belongs to as many pixels in a row of the output."""
+    numbers, pixels = dispatch.numbers, dispatch.output.pixels
+    sizes, strides, own = (numbers[key] for key in ("SIZES", f"{name}_STRIDES", f"{name}_PIXELS"))
+    assert isinstance(sizes, tuple)
+    assert isinstance(own, int)
+    if not own or pixels % own:
+        return False
+    share = pixels // own
+    is_same = bool(numbers[f"{name}_SAME_PIXELS"])
+    return is_same or strides == tuple(stride // share for stride in row_major(sizes))
+
+
+def _block(reduction: Reduction) -> int:
+    """The elements that each result sums up, if they follow each other; else 0."""
+    source, n = reduction.reads[0], reduction.numbers
+    if reduction.combination is not SUM or len(reduction.reads) > 1:
+        return 0
+    (counts, along), (results, between) = (
+        merged(n[f"{name}SIZES"], n[f"{name}STRIDES"])  # type: ignore[arg-type]
+        for name in ("REDUCED_", "")
+    )
+    count, channels = prod(counts), source.channels
+    in_row = merged((prod(results), count), (count, 1))
+    is_in_row = merged(results + counts, between + along) == in_row
+    return count * channels if is_in_row and (n["REDUCE_CHANNELS"] or channels == 1) else 0
+
+
+def _of_larger_blocks(
+    values: Polynomial, source: Value, count: int, divisor: float
+) -> Polynomial | None:
+    """The sums of `count` elements of `source`, which are means or sums of squares of blocks."""
+    if len(values) != 1:
         return None
-    if values == Polynomial.of(source) and isinstance(source, Value):
-        return Polynomial.of(Mean(source), source.channels / divisor)
-    for x in {f for factors in values for f in factors if isinstance(f, Value)}:
-        for centered in (False, True):
-            plain = _less_mean(x, centered)
-            if values == plain * plain:
-                return Polynomial.of(Squares(x, centered), 1 / divisor)
-    return None
+    ((factors, coefficient),) = values.items()
+    if len(factors) != 1 or not isinstance(part := factors[0], (Mean, Squares)):
+        return None
+    if source.elements * part.block != part.x.elements:
+        return None
+    whole = replace(part, block=part.block * count)
+    times = count if isinstance(part, Mean) else 1
+    return Polynomial.of(whole, coefficient * times / divisor)
 
 
 def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polynomial | None:
@@ -243,68 +361,49 @@ def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | Non
     return None
 
 
-def _less_mean(x: Value, centered: bool, factor: float = 1.0) -> Polynomial:
+def _less_mean(x: Value, block: int, factor: float = 1.0) -> Polynomial:
+    """`x`, less the mean of each block, if these are not 0."""
     one = Polynomial.of(x, factor)
-    return one - Polynomial.of(Mean(x), factor) if centered else one
+    return one - Polynomial.of(Mean(x, block), factor) if block else one
 
 
 @dataclass(frozen=True)
 class Normalization:
-    """(x - mean) * `scale` * `factor` * `gain` + `offset`, where x is the tensor of `scale`."""
+    """(x - mean) * `scale` * `factor` * `gain` + `offset`; `x` has its tensor's elements."""
 
+    x: Value
     scale: Scale
     factor: float
     gain: Operand | None
     offset: Operand | None = None
 
 
-def _normalization(values: Polynomial, output: Value) -> Normalization | None:
-    scales = {f for factors in values for f in factors if isinstance(f, Scale)}
-    if len(scales) != 1:
-        return None
-    (scale,) = scales
-    x = scale.squares.x
-    scaled = Polynomial()
-    for factors, number in values.items():
-        if scale in factors:
-            at = factors.index(scale)
-            scaled[factors[:at] + factors[at + 1 :]] = number
-    rest = [item for item in values.items() if scale not in item[0]]
-    offsets = [f[0] for f, n in rest if len(f) == n == 1 and isinstance(f[0], Const)]
-    is_sum = len(offsets) == len(rest) <= 1
-    with_x = [factors for factors in scaled if x in factors]
-    if not is_sum or len(with_x) != 1 or not has_texels_of(x, output):
-        return None
-    factor = scaled[with_x[0]]
-    gains = [f for f in with_x[0] if f != x]
-    constants = [f for f in gains if isinstance(f, Const)]
-    plain = _less_mean(x, scale.squares.centered, factor)
-    if scaled != plain * Polynomial({tuple(gains): 1.0}) or not len(constants) == len(gains) <= 1:
-        return None
-    return Normalization(scale, factor, constants[0] if constants else None, *offsets)
-
-
 def _dispatch(
     last: Dispatch, normalization: Normalization, epilogue: tuple[Call, ...], limits: Limits
 ) -> Dispatch | None:
-    scale, factor = normalization.scale, normalization.factor
-    x, output = scale.squares.x, last.output
+    x, scale, factor = normalization.x, normalization.scale, normalization.factor
+    squares, output = scale.squares, last.output
     numbers = (scale.divisor, scale.epsilon, factor)
     if not all(number == 0 or SMALLEST < abs(number) < LARGEST for number in numbers):
         return None
     constants = ((ops.MUL, normalization.gain), (ops.ADD, normalization.offset))
     calls = tuple(Call(name, operand=operand) for name, operand in constants if operand)
+    group = squares.block // output.channels
+    texels = x.slices * group
     grid = pixel_grid(output, limits)
-    if grid.reduction_lanes == 1:
-        grid = with_reduction_lanes(grid, x.slices, limits)
+    if group > 1:
+        grid = Grid(output.pixels // group, 1, 1, 1, reduction_lanes=WORK_GROUP)
+    elif grid.reduction_lanes == 1:
+        grid = with_reduction_lanes(grid, texels, limits)
     defines: dict[str, Define] = {
-        "CENTERED": int(scale.squares.centered),
+        "GROUP": group,
+        "CENTERED": int(squares.center > 0),
         "DIVISOR": scale.divisor,
         "EPSILON": scale.epsilon,
         "LARGER": int(scale.larger),
         "FACTOR": factor,
     }
-    passes = pixel_passes(x.slices, grid.reduction_lanes)
+    passes = pixel_passes(texels, grid.reduction_lanes)
     return Dispatch(
         last.node, "normalize", (x,), output, grid, defines, (*calls, *epilogue),
         fused=last.fused, passes=passes,

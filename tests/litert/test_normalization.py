@@ -1,6 +1,8 @@
 """Normalizations, however a converter writes them, run as one dispatch."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import AMD, LLVMPIPE, MIDGARD, Profile
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.plan import make_plan
+from gles_delegate.planning.plan import Plan, make_plan
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
@@ -124,17 +126,116 @@ def scale_changed(net: Net) -> int:
     return net.op("MUL", [less, net.scale(net.op("ADD", [squares, net.op("ABS", [net.mean()])]))])
 
 
+def grouped(net: Net, choose: random.Random, usual: bool = False) -> int:
+    """Blocks of elements, cut in three, as litert-torch writes groups of channels; or nearly so.
+
+    `usual`: Blocks that follow each other; only these are normalizations.
+    """
+    shape = net.feeds[0].shape
+    elements = net.feeds[0].size // shape[0]
+    counts = [n for n in (1, 2, 3, 6) if elements // shape[-1] % n == 0]
+    narrow = [] if usual or shape[-1] % 2 else [elements // shape[-1] * 2]
+    groups = choose.choice([*counts, *narrow])
+    inner = choose.choice([n for n in (1, 2, 5) if elements // groups % n == 0])
+    cut = (shape[0], groups, inner, elements // groups // inner)
+
+    def op(name: str, x: int, numbers: Sequence[int], **options: int) -> int:
+        return net.op(name, [x, net.constant(np.int32(numbers))], **options)
+
+    x = op("RESHAPE", net.x, cut)
+    axes = [(2, 3)] * 2 if usual else [choose.choice(((2, 3), (3,), (2,), (1, 3))) for _ in "ab"]
+    keep = [tuple(1 if i in each else n for i, n in enumerate(cut)) for each in axes]
+    mean = op("MEAN", x, axes[0], keep_dims=True)
+    less = net.op("SUB", [x, mean])
+    scale = net.scale(op("MEAN", net.op("MUL", [less, less]), axes[1], keep_dims=True))
+    if choose.random() < 0.5 or keep[0] != keep[1]:
+        y = op("RESHAPE", net.op("MUL", [less, scale]), shape)
+    else:
+        offset = net.op("SUB", [net.number(0), net.op("MUL", [mean, scale])])
+        wide = (*cut[:3], 1) if usual else choose.choice((keep[0], cut))
+        scale, offset = (op("BROADCAST_TO", each, wide, version=2) for each in (scale, offset))
+        y = op("RESHAPE", net.op("ADD", [net.op("MUL", [x, scale]), offset]), shape)
+    return net.op("MUL", [y, net.gain]) if choose.random() < 0.5 else y
+
+
+def of_sum(net: Net) -> int:
+    """Of two tensors, or of a normalized one, which others read, too."""
+    net.x = net.op("ADD", [net.op("TANH", [net.x]), net.op("ABS", [net.x])])
+    net.x = flat(net)
+    return net.op("ADD", [as_torch(net), net.x])
+
+
+def placed(net: Net, axes: tuple[int, int], *turned: int, shape: Dims = (2, 6, 1, 1)) -> int:
+    """Means of axes of [2, 6, 6, 4], as they stand or transposed, in a shape that broadcasts."""
+
+    def mean(x: int) -> int:
+        found = net.op("MEAN", [x, net.constant(np.int32(axes))], keep_dims=True)
+        if turned:
+            found = net.op("TRANSPOSE", [found, net.constant(np.int32(turned))])
+        return net.op("RESHAPE", [found, net.constant(np.int32(shape))])
+
+    less = net.op("SUB", [net.x, mean(net.x)])
+    return net.op("MUL", [less, net.scale(mean(net.op("SQUARE", [less])))])
+
+
+def in_columns(net: Net) -> int:
+    return placed(net, (2, 3), shape=(2, 1, 6, 1))
+
+
+def of_columns(net: Net) -> int:
+    return placed(net, (1, 3))
+
+
+def transposed(net: Net) -> int:
+    return placed(net, (3, 3), 0, 2, 1, 3, shape=(2, 6, 6, 1))
+
+
+def repeated(net: Net) -> int:
+    """Each mean is added up three times, not that of the next pixels."""
+
+    def mean(x: int) -> int:
+        found = net.over_channels("MEAN", x)
+        found = net.op("BROADCAST_TO", [found, net.constant(np.int32((2, 6, 6, 3)))], version=2)
+        return net.over_channels("MEAN", found)
+
+    less = net.op("SUB", [net.x, mean(net.x)])
+    return net.op("MUL", [less, net.scale(mean(net.op("SQUARE", [less])))])
+
+
+def of_half_pixels(net: Net) -> int:
+    """Two means in each pixel of [2, 6, 6, 4]."""
+
+    def op(name: str, x: int, *numbers: int, **options: int) -> int:
+        return net.op(name, [x, net.constant(np.int32(numbers))], **options)
+
+    def wide(x: int) -> int:
+        return op("RESHAPE", op("BROADCAST_TO", x, 2, 6, 12, 2, version=2), 2, 6, 6, 4)
+
+    mean = net.over_channels("MEAN", x := op("RESHAPE", net.x, 2, 6, 12, 2))
+    scale = net.scale(net.over_channels("MEAN", net.op("SQUARED_DIFFERENCE", [x, mean])))
+    y = net.op("MUL", [net.x, wide(scale)])
+    return net.op("SUB", [y, wide(net.op("MUL", [mean, scale]))])
+
+
+def rms_of_sum(net: Net) -> int:
+    net.x = net.op("ADD", [net.feed(net.feeds[0].shape), net.x])
+    return net.op("ADD", [rms(net), net.op("NEG", [net.x])])
+
+
 NORMALIZATIONS = (as_torch, as_keras, flat, rms, l2, residual)
 OTHERS = (of_another, not_less_mean, mean_added, over_rows, scale_changed)
+MISPLACED = (in_columns, of_columns, transposed, repeated, of_half_pixels)
+
+
+def plan_of(content: bytes, limits: Limits) -> Plan:
+    lowered = lower_graph(read_model(content), limits)
+    return make_plan(lowered, lowered.steps, limits)
 
 
 def check(make: Callable[[Net], int], shape: Dims, profile: Profile, one: bool) -> None:
     net = Net(shape)
     content = complete(net, [make(net)])
-    limits = Limits(profile=profile)
-    lowered = lower_graph(read_model(content), limits)
-    plan = make_plan(lowered, lowered.steps, limits)
-    kernels = {d.shader for d in plan.dispatches} - {"view"}
+    kernels = {d.shader for d in plan_of(content, Limits(profile=profile)).dispatches} - {"view"}
     assert (kernels == {"normalize"}) == one
     assert ("normalize" in kernels) == one
     assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
@@ -158,6 +259,41 @@ def test_one_dispatch(
 @pytest.mark.parametrize("make", OTHERS)
 def test_others_stay(make: Callable[[Net], int]) -> None:
     check(make, (2, 6, 5), LLVMPIPE, one=False)
+
+
+@pytest.mark.parametrize("make", MISPLACED)
+def test_means_of_other_elements(make: Callable[[Net], int]) -> None:
+    net = Net((2, 6, 6, 4))
+    check_whole(net, make(net))
+
+
+@pytest.mark.parametrize("shape", [(2, 6, 5, 8), (1, 30, 7), (3, 12, 2, 129)])
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_in_one_dispatch(
+    seed: int, profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    force_profile(monkeypatch, PROFILES[profile])
+    normalized = partial(grouped, choose=random.Random(seed), usual=True)
+    check(normalized, shape, PROFILES[profile], one=True)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_groups_and_what_is_nearly_so(seed: int) -> None:
+    choose = random.Random(seed)
+    net = Net(choose.choice([(2, 6, 5, 8), (1, 30, 7), (2, 12, 3, 6)]))
+    check_whole(net, grouped(net, choose))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 33), (1, 7, 64)])
+@pytest.mark.parametrize(("make", "count"), [(of_sum, 2), (rms_of_sum, 1)])
+def test_sums_of_tensors(make: Callable[[Net], int], count: int, shape: Dims) -> None:
+    net = Net(shape)
+    content = complete(net, [make(net)])
+    plan = plan_of(content, Limits(profile=LLVMPIPE))
+    assert sum(d.shader == "normalize" for d in plan.dispatches) == count
+    assert "reduce" not in {d.shader for d in plan.dispatches}
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
 def test_a_mean_that_others_read() -> None:
