@@ -55,7 +55,8 @@ class _Tree:
         """The calls that compute the dispatch's results from the elements of `root`, or None."""
         calls = self._function(dispatch)
         for call in dispatch.epilogue if calls is not None else ():
-            path = None if call.operand is None or call.rows else self._path(call.operand)
+            other = None if call.rows or call.spread else call.operand
+            path = None if other is None else self._path(other)
             if path is None or calls is None:
                 calls = (*(calls or ()), call)
             else:

@@ -14,7 +14,7 @@ from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import DIV, MUL, SQUARED_DIFFERENCE, Elementwise
-from gles_delegate.ops.lib.index import row_major
+from gles_delegate.ops.lib.index import merged, row_major
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import option_of
@@ -102,8 +102,7 @@ def operand_call(
     """The call of a function of `source` and another operand, or none for `source` alone.
 
     None if the texels of `source` and the output do not match one to one, or unless the other
-    operand has the same texels, the first of them, one pixel, or one element. It may be a result
-    of `pools`.
+    operand is one that `Call` lists. It may be a result of `pools`.
     """
     if not has_texels_of(source, dispatch.output):
         return None
@@ -118,7 +117,10 @@ def operand_call(
         min(2, channels) <= other.channels <= channels
     )
     one_pixel = other.pixels == 1 and other.channels in (1, channels)
-    if first == second or not (same_pixels or one_pixel):
+    spread = () if same_pixels or one_pixel else _spread(dispatch, "AB"[second == other])
+    if first == second or not (same_pixels or one_pixel or spread):
+        return None
+    if spread and other.channels not in (1, channels):
         return None
     number = number_of(other, tensors)
     if number is not None:
@@ -126,9 +128,23 @@ def operand_call(
         return () if call in _IDENTITIES else (call,)
     pool = pools.get(other)
     if pool is None or not same_pixels:
-        return (Call(dispatch.function, operand=other, operand_first=first != source),)
+        call = Call(dispatch.function, operand=other, operand_first=first != source, spread=spread)
+        return (call,)
     rows = pool.window.out_w
     return (Call(dispatch.function, (), pool.reads[0], first != source, rows),)
+
+
+def _spread(dispatch: Elementwise, name: str) -> tuple[int, ...]:
+    """`Call.spread` of the read of that name; () if it has none."""
+    dims = merged(_sizes(dispatch.numbers["SIZES"]), _sizes(dispatch.numbers[f"{name}_STRIDES"]))
+    match [*zip(*dims, strict=True)]:
+        case [(_, 0), (inner, 1)]:
+            return dispatch.output.pixels, 0, inner
+        case [(_, 1), (share, 0)]:
+            return share, 1, 1
+        case [(_, outer), (share, 0), (inner, 1)] if outer == inner:
+            return share * inner, inner, inner
+    return ()
 
 
 def number_of(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
@@ -184,7 +200,15 @@ class _Copies:
         (source, *more), fill, limits = before.reads, copy.reads[1:], listing.scope.limits
         if before.target or more or call_operands(before.epilogue) or copy.counts_lanes:
             return
-        if before.output not in self._read_once or source in listing.scope.kept:
+        # Each of several parts reads the source; one that is a range of bytes there is no copy.
+        alignment = listing.scope.limits.offset_alignment * (2 if listing.scope.half else 1)
+        are_parts = before.output not in listing.scope.kept and all(
+            isinstance(reader, Copy)
+            and not is_range(reader, alignment)
+            and reader.layout.through(before.layout)
+            for reader in listing.readers(before.output)
+        )
+        if not (before.output in self._read_once or are_parts) or source in listing.scope.kept:
             return
         if layout := copy.layout.through(before.layout):
             calls = (*before.epilogue, *copy.epilogue)

@@ -255,7 +255,7 @@ class _Chains:
         elif call.operand is None:
             return _result(call.function, v, v)
         else:
-            other = self._operand(call.operand, dispatch, True)
+            other = self._operand(call.operand, dispatch, call.spread[1:] in ((), (1, 1)))
         return _result(call.function, *((other, v) if call.operand_first else (v, other)))
 
     def _operand(

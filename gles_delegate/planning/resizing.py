@@ -96,7 +96,8 @@ def _form(call: Call, output: Value) -> Hashable:
     sizes = None
     if operand is not None:
         fits = operand.pixels == output.pixels
-        sizes = (fits, operand.channels == output.channels, operand.channels == 1, bool(call.rows))
+        channels = operand.channels == output.channels, operand.channels == 1
+        sizes = (fits, *channels, bool(call.rows), len(call.spread))
     branches = tuple(tuple(_form(c, output) for c in branch) for branch in call.branches)
     flags = call.operand_first, call.number is None, call.kind
     return call.function, tuple(map(type, call.args)), flags, sizes, branches
@@ -113,7 +114,7 @@ def _differing(dispatches: list[Dispatch]) -> set[NumberKey]:
 
 def _epilogue(dispatch: Dispatch) -> Hashable:
     return tuple(
-        (call.args, call.number, call.rows, None if call.operand is None else call.operand.shape)
+        (call.args, call.number, call.rows, call.spread, call.operand and call.operand.shape)
         for call in every_call((*dispatch.inner, *dispatch.epilogue))
     )
 

@@ -163,6 +163,12 @@ class Listing:
         written = (dispatch for place in places for dispatch in self._slots[place])
         return [dispatch for dispatch in written if dispatch.output == operand]
 
+    def readers(self, operand: Operand) -> list[Dispatch]:
+        """The dispatches that read a tensor, in order."""
+        places = sorted({*self._readers.get(operand, ())})
+        read = (dispatch for place in places for dispatch in self._slots[place])
+        return [dispatch for dispatch in read if operand in dispatch.operands]
+
     def reads(self, operand: Operand) -> int:
         """How often dispatches read a tensor."""
         return len(self._readers.get(operand, ()))
@@ -314,6 +320,9 @@ def _suits(call: Call, output: Value) -> bool:
     x, channels = call.operand, output.channels
     if x is None:
         return True
+    if call.spread:
+        a, b, c = call.spread
+        return x.channels in (1, channels) and x.pixels == (output.pixels - 1) // a * b + c
     pixels = output.pixels * (4 if call.rows else 1)
     same_pixels = x.pixels == pixels and min(2, channels) <= x.channels <= channels
     return same_pixels or (x.pixels == 1 and x.channels in (1, channels))

@@ -262,6 +262,15 @@ def _load(name: str, call: Call, output: Value, numbers: _Numbers) -> str:
     operand = call.operand
     assert operand is not None
     load, index = "LOAD", "(slice) * OUT_PIXELS + (pixel)"
+    if call.spread:
+        a, b, c = map(numbers.text, call.spread)
+        divided = (
+            "FLOAT_QUOTIENT(pixel, {0})" if output.pixels < QUOTIENT_TEXELS else "(pixel) / {0}"
+        )
+        place = f"{divided.format(a)} * {b} + (pixel) - {divided.format(c)} * {c}"
+        if operand.channels < output.channels:
+            return f"LOAD({name}, {place}).xxxx"
+        return f"LOAD({name}, (slice) * {numbers.text(operand.pixels)} + {place})"
     if call.rows:
         # Pixel x of row y lies at 2 x of row 2 y, where rows are twice as long.
         width = numbers.text(call.rows)

@@ -165,6 +165,8 @@ class Call:
         branches: If given, these are the only arguments: each the result after these calls, which
             start from one result.
         kind: The type of what a call with branches returns.
+        spread: (), or numbers (a, b, c): the output's pixel p takes the operand's pixel
+            p / a * b + p % c, of all channels or the only one.
     """
 
     function: str
@@ -175,6 +177,7 @@ class Call:
     number: float | None = None
     branches: tuple[tuple[Call, ...], ...] = ()
     kind: Kind = "float"
+    spread: tuple[int, ...] = ()
 
     def reading(self, change: Callable[[Operand], Operand]) -> Call:
         """Return a copy whose operands are changed, and the operands of its branches."""

@@ -1,20 +1,24 @@
 """Functions that converters write in pieces join the convolution that they read several times."""
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
 
 from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import LLVMPIPE, MIDGARD, NVIDIA
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
+from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_delegated, run_gles, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
 pytestmark = pytest.mark.usefixtures("floor")
 
+PROFILES = {"llvmpipe": LLVMPIPE, "midgard": MIDGARD, "nvidia": NVIDIA}
 SHAPE = (1, 4, 6, 8)
 SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e30, -1e30, 1e-42])
 
@@ -196,3 +200,34 @@ def test_each_pair_of_rows(op: str, calls: tuple[str, ...]) -> None:
     expected = run_litert(content, s.feeds)
     for run in (run_gles, run_delegated):
         assert_close(run(content, s.feeds), expected, inputs=s.feeds)
+
+
+@pytest.mark.parametrize("op", ["SUB", "MUL", "MAXIMUM"])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_operands_that_are_spread(
+    profile: str, constant: bool, op: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every way, for results and operands of as many channels, of one, and of several slices."""
+    force_profile(monkeypatch, PROFILES[profile])
+    limits = Limits(profile=PROFILES[profile])
+    for channels in (1, 3, 9):
+        s = Sketch(np.random.default_rng(1))
+        shape = (3, 2, 5, channels)
+        outputs, fused = [], 0
+        for dims in product((0, 1), repeat=4):
+            sizes = tuple(n if has else 1 for n, has in zip(shape, dims, strict=True))
+            x = s.op("SOFTMAX", [s.feed(shape)], [s.tensor(shape)], beta=1.0)
+            operands = [x, s.operand(sizes, constant=constant)]
+            y = s.op(op, operands[:: 1 if sum(dims) % 2 else -1], [s.tensor(shape)])
+            outputs.append(s.op("TANH", [y], [s.tensor(shape)]))
+        content = complete(s, outputs)
+        lowered = lower_graph(read_model(content), limits)
+        for dispatch in make_plan(lowered, lowered.steps, limits).dispatches:
+            fused += dispatch.shader == "softmax" and len(dispatch.epilogue) == 2
+        # All but [., 1, ., .] with both of its neighbors, or the first and the third, alone.
+        assert fused >= 12
+        for ours, theirs in zip(
+            run_gles(content, s.feeds), run_litert(content, s.feeds), strict=True
+        ):
+            assert_close([ours], [theirs])

@@ -123,7 +123,9 @@ class _Graph:
             others = [t for t in others if t.shape in (shape, (1,), (1, 1, 1, shape[-1]))]
             return self.binary(choose.choice(_BINARY), x, choose.choice(others))
         if name == "vector":
-            return self.binary(choose.choice(("MUL", "ADD")), x, self.vector(shape[-1:]))
+            op, repeated = choose.choice(("MUL", "ADD")), choose.random() < 0.5
+            sizes = tuple(choose.choice((1, n)) for n in shape) if repeated else shape[-1:]
+            return self.binary(op, x, self.vector(sizes))
         if name in ("conv", "depthwise") and min(shape[1:]) > 0:
             return self.conv(x, depthwise=name == "depthwise")
         if name == "equal parts" and shape[-1] * shape[1] <= _MOST_ROWS:
