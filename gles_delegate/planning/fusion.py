@@ -32,6 +32,7 @@ from gles_delegate.shaders.dispatch import (
     Shape,
     Value,
     call_operands,
+    every_call,
 )
 
 SMALLEST, LARGEST = (float(n) for n in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
@@ -246,6 +247,80 @@ def propagate_copies(listing: Listing) -> None:
         Rule(Is(Dispatch), copies.read_past),
         Rule(Is(Copy, Is(Copy)), copies.through),
         Rule(Is(Copy), copies.past_rows),
+    )
+
+
+def _of_channels(copy: Copy, channels: int) -> View | None:
+    """How a copy moves pixels, for pixels of so many channels; None unless it moves whole ones."""
+    (*sizes, last), (*strides, step), own = copy.layout.sizes, copy.layout.strides, copy.layout
+    (x, *fill), old = copy.reads, copy.output.channels
+    if fill or copy.target or copy.counts_lanes or own.has_bounds or not isinstance(x, Value):
+        return None
+    is_whole = (last, step, x.channels) == (old, 1, old)
+    if not is_whole or any(n % old for n in (own.offset, *strides)):
+        return None
+    strides = [stride // old * channels for stride in strides]
+    return View((*sizes, channels), (*strides, 1), own.offset // old * channels)
+
+
+def _ignores_pixels(calls: Sequence[Call]) -> bool:
+    """Whether the calls do the same to each pixel."""
+    operands = (call for call in every_call(calls) if call.operand is not None)
+    return all(call.operand.pixels == 1 and not call.spread for call in operands)  # type: ignore
+
+
+def _pixels_later(listing: Listing, product: Convolution, copy: Copy) -> Iterator[Edit]:
+    """The product of what a copy reads; the copies that read it move its pixels, too."""
+    source, output = copy.reads[0], product.output
+    layout = _of_channels(copy, output.channels)
+    readers = listing.readers(output)
+    if (
+        layout
+        and readers
+        and not copy.epilogue
+        and _ignores_pixels(product.epilogue)
+        and all(isinstance(r, Copy) and r.layout.through(layout) for r in readers)
+    ):
+        shape = *source.shape[:-1], output.channels
+        seen = replace(output, shape=shape, name=f"{output.name}of all pixels")
+        first = replace(product, reads=(source, *product.reads[1:]), output=seen)
+        moved = view(seen, output, layout, listing.scope.limits, copy.node)
+        yield Edit((first, moved), product, copy)
+
+
+def _pixels_earlier(
+    listing: Listing, copy: Copy, product: Convolution, first: Copy
+) -> Iterator[Edit]:
+    """The product of pixels that are moved before, by the copy that it reads."""
+    output, (x, *fill) = copy.output, first.reads
+    layout = _of_channels(copy, first.output.channels)
+    both = layout.through(first.layout) if layout else None
+    if (
+        both
+        and not (fill or first.target or first.counts_lanes or call_operands(first.epilogue))
+        and _ignores_pixels(product.epilogue)
+    ):
+        seen = replace(
+            output, shape=(*output.shape[:-1], first.output.channels), name=f"{output.name}read"
+        )
+        moved = view(x, seen, both, listing.scope.limits, first.node, None, first.epilogue)
+        made = replace(
+            product, reads=(seen, *product.reads[1:]), output=output,
+            epilogue=product.epilogue + copy.epilogue,
+        )  # fmt: skip
+        yield Edit((moved, made), copy, product, first)
+
+
+def _is_pointwise(product: Convolution) -> bool:
+    return product.window is None
+
+
+def move_copies(listing: Listing) -> None:
+    """Move pixels before or after products of single pixels, where one copy then does for two."""
+    first = Is(Copy, read_once=True)
+    listing.rewrite(
+        Rule(Is(Convolution, first, where=_is_pointwise), _pixels_later),
+        Rule(Is(Copy, Is(Convolution, first, True, _is_pointwise)), _pixels_earlier),
     )
 
 

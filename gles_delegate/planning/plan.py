@@ -182,10 +182,11 @@ def make_plan(
 
 def rewritten(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
     """The dispatches to run instead, after all of `REWRITES`."""
-    listing = Listing(dispatches, scope)
     for rewrite in REWRITES:
+        listing = Listing(dispatches, scope)
         rewrite(listing)
-    return [_finished(dispatch, scope) for dispatch in listing.dispatches]
+        dispatches = listing.dispatches
+    return [_finished(dispatch, scope) for dispatch in dispatches]
 
 
 def _finished(dispatch: Dispatch, scope: Scope) -> Dispatch:
@@ -213,6 +214,7 @@ REWRITES: tuple[Pass, ...] = (
     fuse_normalizations,
     contract,
     fusion.fuse_elementwise,
+    fusion.move_copies,
     fusion.propagate_copies,
     Listing.drop_unread,
     fusion.sum_squares,

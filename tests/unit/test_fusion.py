@@ -344,6 +344,13 @@ def test_copies_that_only_copies_read_are_none(net: Net) -> None:
     assert shaders(plan)[:4] == ["conv_2d", "view", "view", "conv_2d"]
 
 
+def test_pixels_are_moved_after_a_product_only_by_what_reads_it(net: Net) -> None:
+    product = net.conv(transpose(net, net.conv(), 0, 2, 1, 3), depth=8)
+    padded = net.pad(product, (0, 0), (1, 1), (0, 0), (0, 0))
+    plan = net.plan(net.op("NEG", [padded]))
+    assert shaders(plan)[:4] == ["conv_2d", "view", "conv_2d", "view"]
+
+
 def test_copies_that_others_read_stay(net: Net) -> None:
     added = net.op("ADD", [transpose(net, net.conv(), 0, 2, 1, 3), net.x])
     assert shaders(net.plan(transpose(net, added, 0, 2, 1, 3))).count("view") == 2

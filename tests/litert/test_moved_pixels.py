@@ -1,0 +1,168 @@
+"""Pixels that are moved before or after products of single pixels, as in attention in windows."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import LLVMPIPE
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import make_plan
+from tests.support.oracle import assert_close, complete, run_gles, run_litert
+from tests.support.sketch import Dims, Sketch
+
+pytestmark = pytest.mark.usefixtures("floor")
+
+
+class Net(Sketch):
+    """A network of reshapes, transpositions and products of single pixels."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(np.random.default_rng(seed))
+
+    def of(self, op: str, x: int, numbers: Sequence[int]) -> int:
+        return self.op(op, [x, self.constant(np.int32(numbers))])
+
+    def moved(self, x: int, cut: Dims, order: Sequence[int], shape: Dims) -> int:
+        """`x` cut into dimensions, which are put in another order and joined again."""
+        return self.of("RESHAPE", self.of("TRANSPOSE", self.of("RESHAPE", x, cut), order), shape)
+
+    def product(self, x: int, channels: int, outputs: int, **options: str) -> int:
+        weights = self.constant(self.normal((outputs, channels), 0.3))
+        inputs = [x, weights, self.constant(self.normal((outputs,)))]
+        return self.op("FULLY_CONNECTED", inputs, keep_num_dims=True, **options)
+
+
+def attention(net: Net, x: int, heads: int, channels: int, windows: Dims) -> int:
+    """Of each window of an image [1, 4, 6, channels], and the image."""
+    down, across = windows
+    count, inside, each = down * across, 24 // (down * across), channels // heads
+    cut = (down, 4 // down, across, 6 // across, channels)
+    seen = net.moved(x, cut, (0, 2, 1, 3, 4), (count, inside, channels))
+    qkv = net.product(seen, channels, 3 * channels)
+    turned = net.of("RESHAPE", qkv, (count, inside, 3, heads, each))
+    turned = net.of("TRANSPOSE", turned, (2, 0, 3, 1, 4))
+    q, k, v = (
+        net.of("RESHAPE", net.op("SLICE", [turned, *map(net.constant, part)]), size)
+        for part, size in zip(
+            [np.int32(((i, 0, 0, 0, 0), (1, count, heads, inside, each))) for i in range(3)],
+            [(count, heads, inside, each)] * 3,
+            strict=True,
+        )
+    )
+    scores = net.op("BATCH_MATMUL", [q, net.of("TRANSPOSE", k, (0, 1, 3, 2))])
+    y = net.op("BATCH_MATMUL", [net.op("SOFTMAX", [scores], beta=1.0), v])
+    y = net.moved(y, (count, heads, inside, each), (0, 2, 1, 3), (count, inside, channels))
+    y = net.product(y, channels, channels)
+    cut = (down, across, 4 // down, 6 // across, channels)
+    return net.op("ADD", [net.moved(y, cut, (0, 2, 1, 3, 4), (1, 4, 6, channels)), x])
+
+
+@pytest.mark.parametrize("windows", [(1, 1), (2, 1), (1, 3), (2, 3)], ids=str)
+@pytest.mark.parametrize(("heads", "channels"), [(2, 8), (3, 24), (2, 6)])
+def test_attention_in_windows(heads: int, channels: int, windows: Dims) -> None:
+    """At most three copies make queries, keys and values, and one joins the heads."""
+    net = Net()
+    y = attention(net, net.feed((1, 4, 6, channels)), heads, channels, windows)
+    content = complete(net, [y])
+    limits = Limits(profile=LLVMPIPE)
+    lowered = lower_graph(read_model(content), limits)
+    shaders = [d.shader for d in make_plan(lowered, lowered.steps, limits).dispatches]
+    # Two are of the ends. Heads of one slice may be ranges of one copy.
+    assert shaders.count("view") == 6 or channels <= 4 * heads
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
+
+
+@dataclass
+class Draw:
+    """A tensor of four dimensions, and what is done to it."""
+
+    net: Net
+    choose: random.Random
+    x: int
+    shape: Dims
+
+    def copy(self) -> Draw:
+        """Whole pixels, some of them, or channels, in another order."""
+        net, (a, b, c, d) = self.net, self.shape
+        match self.choose.choice(
+            ("turned", "turned", "cut", "channels", "part", "some channels", "shifted")
+        ):
+            case "turned":
+                return self.turned(self.choose.choice(((1, 0, 2, 3), (0, 2, 1, 3), (2, 1, 0, 3))))
+            case "cut" if b % 2 == 0:
+                x = net.moved(self.x, (a, 2, b // 2, c, d), (0, 2, 3, 1, 4), self.shape)
+                return replace(self, x=x)
+            case "part" if b > 1:
+                return self.part((0, 1, 0, 0), (a, b - 1, c, d))
+            case "some channels" if d > 4:
+                return self.part((0, 0, 0, 4), (a, b, c, d - 4))
+            case "shifted" if count := a * b * c - 1:
+                x = Draw(net, self.choose, net.of("RESHAPE", self.x, (count * d + d,)), ())
+                x = x.part((d // 2,), (count * d,))
+                return replace(
+                    self, x=net.of("RESHAPE", x.x, shape := (1, 1, count, d)), shape=shape
+                )
+            case "channels":
+                return self.turned(self.choose.choice(((0, 1, 3, 2), (0, 3, 2, 1))))
+        return self
+
+    def turned(self, order: Sequence[int]) -> Draw:
+        x = self.net.of("TRANSPOSE", self.x, order)
+        return replace(self, x=x, shape=tuple(self.shape[i] for i in order))
+
+    def part(self, begin: Dims, size: Dims) -> Draw:
+        numbers = (self.net.constant(np.int32(each)) for each in (begin, size))
+        return replace(self, x=self.net.op("SLICE", [self.x, *numbers]), shape=size)
+
+    def product(self) -> Draw:
+        outputs = self.choose.choice((8, 12, 6))
+        x = self.net.product(self.x, self.shape[-1], outputs)
+        return replace(self, x=x, shape=(*self.shape[:-1], outputs))
+
+    def after(self) -> Draw:
+        """Nothing, an activation, or the sum with a tensor of some of its dimensions."""
+        net, kind = self.net, self.choose.choice(("", "", "RELU", "row", "whole", "pixels"))
+        _, b, c, d = self.shape
+        sizes = {"row": (d,), "whole": self.shape, "pixels": (1, b, c, 1)}
+        if kind in sizes:
+            operand = net.operand(sizes[kind], constant=self.choose.random() < 0.5)
+            return replace(self, x=net.op("ADD", [self.x, operand]))
+        return replace(self, x=net.op(kind, [self.x])) if kind else self
+
+
+def test_pixels_that_are_halves_of_two() -> None:
+    """They are none that a product could be of before they are moved."""
+    net = Net()
+    x = net.of("RESHAPE", net.feed((6, 8)), (2, 24))
+    begin, size = (net.constant(np.int32(numbers)) for numbers in ((0, 4), (2, 8)))
+    x = net.of("RESHAPE", net.op("SLICE", [x, begin, size]), (2, 1, 8))
+    x = net.op("BROADCAST_TO", [x, net.constant(np.int32((2, 3, 8)))], version=2)
+    y = net.of("TRANSPOSE", net.product(x, 8, 8), (1, 0, 2))
+    content = complete(net, [net.of("TRANSPOSE", net.product(y, 8, 8), (0, 2, 1))])
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_moves_around_products(seed: int) -> None:
+    """A copy, a product and one copy or two, then a product and a copy, some of them read twice."""
+    choose, net = random.Random(seed), Net(seed)
+    shape: Dims = (2, 4, 3, 8)
+    x = Draw(net, choose, net.feed(shape), shape)
+    alone = x.copy().after().product().after().copy().after()
+    first = x.copy().after()
+    product = first.product().after()
+    second = product.copy().after()
+    ends = [second.copy(), product.copy().after(), second.product().after().copy().after()]
+    more = choose.choice(([], [first], [product], [second]))
+    content = complete(net, [*dict.fromkeys(draw.x for draw in (alone, *ends, *more))])
+    for ours, theirs in zip(
+        run_gles(content, net.feeds), run_litert(content, net.feeds), strict=True
+    ):
+        assert_close([ours], [theirs])
