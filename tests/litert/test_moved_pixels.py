@@ -137,18 +137,6 @@ class Draw:
         return replace(self, x=net.op(kind, [self.x])) if kind else self
 
 
-def test_pixels_that_are_halves_of_two() -> None:
-    """They are none that a product could be of before they are moved."""
-    net = Net()
-    x = net.of("RESHAPE", net.feed((6, 8)), (2, 24))
-    begin, size = (net.constant(np.int32(numbers)) for numbers in ((0, 4), (2, 8)))
-    x = net.of("RESHAPE", net.op("SLICE", [x, begin, size]), (2, 1, 8))
-    x = net.op("BROADCAST_TO", [x, net.constant(np.int32((2, 3, 8)))], version=2)
-    y = net.of("TRANSPOSE", net.product(x, 8, 8), (1, 0, 2))
-    content = complete(net, [net.of("TRANSPOSE", net.product(y, 8, 8), (0, 2, 1))])
-    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
-
-
 @pytest.mark.parametrize("seed", range(150))
 def test_random_moves_around_products(seed: int) -> None:
     """A copy, a product and one copy or two, then a product and a copy, some of them read twice."""
