@@ -19,6 +19,18 @@
 #define B_PIXELS 36  // and of B
 #define B_ROWS 12  // rows of a matrix of B
 #define B_ADJOINT 0  // 1: B is transposed
+#define A_VIEWED 0  // 1: matrices of A lie in another tensor
+#define B_VIEWED 0  // and of B
+#define A_MATRICES int[2](2, 3)  // coordinates of a matrix of A there, given if A_VIEWED
+#define A_STEPS int[2](3, 1)  // its texels begin at A_FIRST + the sum of coordinate * step
+#define A_FIRST 0
+#define A_LENGTH 10  // row r lies at r / A_LENGTH, and r % A_LENGTH
+#define A_JUMPS int[2](0, 1)  // times these
+#define B_MATRICES int[2](2, 3)
+#define B_STEPS int[2](3, 1)
+#define B_FIRST 0
+#define B_LENGTH 12
+#define B_JUMPS int[2](0, 1)
 #endif
 #include "lib/tensor.glsl"
 #include "lib/index.glsl"
@@ -26,17 +38,38 @@
 INPUT0(A)
 INPUT1(B)
 
+int jumped(int row, int size, int jumps[2]) {
+  int outer = DIVIDED(row, size);
+  return outer * jumps[0] + (row - outer * size) * jumps[1];
+}
+
+// The first texel of a matrix, and how far a row lies from there.
+#if A_VIEWED
+#define START_A(i) (A_FIRST + element_at(coordinates_of(i, A_MATRICES), A_STEPS))
+#define ROW_A(i) jumped(i, A_LENGTH, A_JUMPS)
+#else
+#define START_A(i) ((i)*ROWS)
+#define ROW_A(i) (i)
+#endif
+#if B_VIEWED
+#define START_B(i) (B_FIRST + element_at(coordinates_of(i, B_MATRICES), B_STEPS))
+#define ROW_B(i) jumped(i, B_LENGTH, B_JUMPS)
+#else
+#define START_B(i) ((i)*B_ROWS)
+#define ROW_B(i) (i)
+#endif
+
 // Lane i of four texels of B, of the matrix whose first texel is `b`.
 #if B_ADJOINT
 #define PRODUCT(m, v) ((v) * (m))
 vec4 texel_of_b(int b, int k, int column, int i) {
-  return LOAD(B, k * B_PIXELS + b + min(4 * column + i, B_ROWS - 1));
+  return LOAD(B, k * B_PIXELS + b + ROW_B(min(4 * column + i, B_ROWS - 1)));
 }
 #else
 #define PRODUCT(m, v) ((m) * (v))
 vec4 texel_of_b(int b, int k, int column, int i) {
   int row = 4 * k + i;
-  return LOAD_OR_ZERO(B, column * B_PIXELS + b + row + int(row >= DEPTH) * OUTSIDE);
+  return LOAD_OR_ZERO(B, column * B_PIXELS + b + ROW_B(row) + int(row >= DEPTH) * OUTSIDE);
 }
 #endif
 
@@ -49,7 +82,7 @@ vec4 texel_of_b(int b, int k, int column, int i) {
 
 int first_a, first_b, first_row;
 
-int place_of_x(int i) { return first_a + min(first_row + i, ROWS - 1); }
+int place_of_x(int i) { return first_a + ROW_A(min(first_row + i, ROWS - 1)); }
 
 vec4 texel_of_x(int k, int slice, int pixel) { return LOAD(A, (k + slice) * A_PIXELS + pixel); }
 
@@ -72,7 +105,7 @@ void main() {
   if (batch >= BATCHES) return;
 #endif
   int at[DIMS] = coordinates_of(min(batch, BATCHES - 1), SIZES);
-  int a = element_at(at, A_STRIDES) * ROWS, b = element_at(at, B_STRIDES) * B_ROWS;
+  int a = START_A(element_at(at, A_STRIDES)), b = START_B(element_at(at, B_STRIDES));
   vec4 sum[PIXELS][SLICES];
 #pragma unroll
   for (int s = 0; s < SLICES; ++s)
@@ -88,7 +121,8 @@ void main() {
   for (int k = 0; k < (DEPTH + 3) / 4; ++k) {
     vec4 v[PIXELS];
 #pragma unroll
-    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(A, k * A_PIXELS + a + min(row + p, ROWS - 1));
+    for (int p = 0; p < PIXELS; ++p)
+      v[p] = LOAD(A, k * A_PIXELS + a + ROW_A(min(row + p, ROWS - 1)));
 #pragma unroll
     for (int s = 0; s < SLICES; ++s) {
       int column = min(slice + s, OUT_SLICES - 1);

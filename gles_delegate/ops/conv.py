@@ -136,6 +136,8 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         "PIXELS": tile.pixels,
         "SLICES": tile.slices,
         "IN_BLOCKS": int(block is not None),
+        "A_VIEWED": 0,
+        "B_VIEWED": 0,
     }
     if block:
         defines |= block.block_defines(size[-1])

@@ -19,6 +19,7 @@ from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.memory import Allocation, allocate, live_bytes
 from gles_delegate.planning.normalization import fuse_normalizations
 from gles_delegate.planning.ports import Port
+from gles_delegate.planning.products import read_in_place
 from gles_delegate.planning.rewriting import Listing, Pass, Scope
 from gles_delegate.shaders.assembly import ES_HEADER, ShaderSource, assemble
 from gles_delegate.shaders.chains import assemble_chain
@@ -217,6 +218,7 @@ REWRITES: tuple[Pass, ...] = (
     fusion.move_copies,
     fusion.propagate_copies,
     Listing.drop_unread,
+    read_in_place,
     fusion.sum_squares,
     fusion.fuse_depthwise,
     Listing.drop_unread,
