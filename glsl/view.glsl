@@ -4,8 +4,8 @@
 // Copies strided elements of the input into a region of the output: RESHAPE, PAD, CONCATENATION ...
 //
 // An element of the region with coordinates in SIZES is the input's element
-// OFFSET + sum of coordinate * STRIDES. A coordinate outside [LOWER, UPPER) is mirrored into it or
-// makes the element FILL. Region pixel q is the output's pixel
+// OFFSET + sum of coordinate * STRIDES. A coordinate outside [LOWER, UPPER) is mirrored into it,
+// goes on at LOWER or makes the element FILL. Region pixel q is the output's pixel
 // q / ROW * OUT_ROW + q % ROW + OUT_PIXEL; region channel 0 is the output's channel OUT_CHANNEL.
 #ifndef ASSEMBLED
 #define IN_CHANNELS 7  // channels of X
@@ -22,7 +22,7 @@
 #define LOWER int[2](0, 0)
 #define UPPER int[2](60, 7)
 #define OFFSET 0
-#define MIRROR 0  // 1: mirrored without the outermost element; 2: with it again; 0: not
+#define MIRROR 0  // 1: without the outermost element; 2: with it again; 3: goes on at LOWER
 #define FILLED 0  // 1: FILL is the first element of VALUE; 0: it is 0
 #define CONSECUTIVE 0  // 1: elements follow each other in the input as they do in the region
 #define WHOLE_TEXELS 0  // 1: a texel's lanes all come from one input texel
@@ -40,7 +40,9 @@ INPUT1(VALUE)
 
 // A coordinate mirrored into [lower, upper).
 int mirrored(int coordinate, int lower, int upper) {
-#if MIRROR
+#if MIRROR == 3
+  if (coordinate >= upper) coordinate -= upper - lower;
+#elif MIRROR
   if (coordinate < lower) coordinate = 2 * lower + 1 - MIRROR - coordinate;
   if (coordinate >= upper) coordinate = 2 * upper - 3 + MIRROR - coordinate;
 #endif

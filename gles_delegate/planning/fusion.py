@@ -250,6 +250,40 @@ def propagate_copies(listing: Listing) -> None:
     )
 
 
+def _as_one(listing: Listing, last: Copy) -> Iterator[Edit]:
+    """Two parts of a tensor that change places in each of its rows, as of a roll."""
+    x, output, writers = last.reads[0], last.output, listing.writers(last.output)
+    if len(writers) != 2 or writers[1] is not last:
+        return
+    lengths, offsets = [], []
+    for part in writers:
+        if not isinstance(part, Copy) or not (area := part.target) or part.reads != (x,):
+            return
+        if part.epilogue or part.counts_lanes or area.channels != output.channels:
+            return
+        row = min(area.row, area.pixels)
+        length = area.out_row if area.pixels > row else output.pixels
+        sizes = area.pixels // row, row, area.channels
+        rows = merged(sizes, (length * area.channels, area.channels, 1))
+        layout = part.layout
+        if merged(layout.sizes, layout.strides) != rows or layout.has_bounds:
+            return
+        lengths.append((row, length, area.out_pixel))
+        offsets.append(layout.offset)
+    (first, length, at), (second, _, then) = lengths
+    channels = output.channels
+    is_all = (first + second, at, then, *offsets) == (length, 0, first, second * channels, 0)
+    if is_all and output.pixels % length == 0:
+        sizes = output.pixels // length, length, channels
+        bounds = (0, -second, 0), (sizes[0], first, channels)
+        layout = View(sizes, (length * channels, channels, 1), second * channels, *bounds, "WRAP")
+        yield Edit(view(x, output, layout, listing.scope.limits, last.node), last, writers[0])
+
+
+join_parts = Rule(Is(Copy), _as_one)
+"""Replace the two copies of a tensor that is rolled along an axis."""
+
+
 def _of_channels(copy: Copy, channels: int) -> View | None:
     """How a copy moves pixels, for pixels of so many channels; None unless it moves whole ones."""
     (*sizes, last), (*strides, step), own = copy.layout.sizes, copy.layout.strides, copy.layout

@@ -218,6 +218,8 @@ REWRITES: tuple[Pass, ...] = (
     fusion.move_copies,
     fusion.propagate_copies,
     Listing.drop_unread,
+    fusion.join_parts,
+    fusion.fuse_elementwise,
     read_in_place,
     fusion.sum_squares,
     fusion.fuse_depthwise,

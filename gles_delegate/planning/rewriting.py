@@ -232,7 +232,10 @@ class Listing:
             return None
         gone = {at, written_at}
         for place in sorted({*places} - gone, reverse=True):
-            if self._is_needless(self._slots[place][-1].output, edit, gone):
+            output = self._slots[place][-1].output
+            is_unread = self._readers[result] and min(self._readers[result]) > at
+            is_overwritten = output == result and is_unread and not edit.made[-1].partial
+            if is_overwritten or self._is_needless(output, edit, gone):
                 gone.add(place)
         first = self._slots[at][-1].output
         is_single = all(len(self._slots[place]) == 1 for place in gone)

@@ -12,6 +12,7 @@ import pytest
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LLVMPIPE, MIDGARD, NVIDIA
 from gles_delegate.model.reader import read_model
+from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from tests.support.force import force_profile
@@ -176,6 +177,64 @@ def test_parts_that_are_no_matrices(make: Callable[[Net], list[int]], adjoint: b
     if not adjoint:
         b = net.of("TRANSPOSE", b, (0, 2, 1))
     content = complete(net, [net.op("BATCH_MATMUL", [a, b], adj_y=adjoint)])
+    for ours, theirs in zip(
+        run_gles(content, net.feeds), run_litert(content, net.feeds), strict=True
+    ):
+        assert_close([ours], [theirs])
+
+
+def rolled(net: Net, x: int, shape: Dims, axis: int, by: int, kind: str) -> tuple[int, Dims]:
+    """Two parts along an axis that change places; or nearly so."""
+
+    def part(x: int, begin: int, size: int) -> int:
+        starts = [begin if i == axis else 0 for i in range(4)]
+        sizes = [size if i == axis else n for i, n in enumerate(shape)]
+        return net.op("SLICE", [x, *(net.constant(np.int32(n)) for n in (starts, sizes))])
+
+    length = shape[axis]
+    first, second = part(x, by, length - by), part(x, 0, by)
+    if kind == "of two":
+        second = part(net.seen(shape), 0, by)
+    elif kind == "in place":
+        first, second = part(x, 0, length - by), part(x, length - by, by)
+    elif kind == "apart":
+        ends = [2 * by if i == axis else n for i, n in enumerate(shape)]
+        steps = [1 + (i == axis) for i in range(4)]
+        places = (net.constant(np.int32(n)) for n in ([0] * 4, ends, steps))
+        second = net.op("STRIDED_SLICE", [x, *places])
+    elif kind == "twice":
+        second = part(x, length - by, by)
+    elif kind == "changed":
+        second = net.op("NEG", [second])
+    elif kind == "longer":
+        first = part(x, by - 1, length - by + 1)
+    result = net.op("CONCATENATION", [first, second], axis=axis)
+    return result, tuple(n + (kind == "longer" and i == axis) for i, n in enumerate(shape))
+
+
+KINDS = ("", "of two", "in place", "apart", "twice", "changed", "longer")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("channels", [8, 3])
+def test_rolls(kind: str, channels: int) -> None:
+    """Of rows, columns, images and channels, and of rows and columns after each other."""
+    net = Net()
+    shape: Dims = (2, 5, 4, channels)
+    outputs = []
+    for axis in (0, 1, 2, 3, 1):
+        x, size = rolled(net, net.seen(shape), shape, axis, 1 if axis == 0 else 2, kind)
+        if len(outputs) > 3:
+            x, size = rolled(net, x, size, 2, 2, kind)
+        outputs.append(net.op("ADD", [x, net.constant(net.normal(size))]))
+    content = complete(net, outputs)
+    if not kind and channels == 8:
+        limits = Limits(profile=LLVMPIPE)
+        lowered = lower_graph(read_model(content), limits)
+        dispatches = make_plan(lowered, lowered.steps, limits).dispatches
+        copies = [d for d in dispatches if isinstance(d, Copy) and d.layout.mirror == "WRAP"]
+        assert len(copies) == 5
+        assert sum(d.epilogue[0].function == "ADD" for d in copies if d.epilogue) == 4
     for ours, theirs in zip(
         run_gles(content, net.feeds), run_litert(content, net.feeds), strict=True
     ):

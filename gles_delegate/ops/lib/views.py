@@ -25,7 +25,7 @@ from gles_delegate.shaders.dispatch import (
     Value,
 )
 
-Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC"]
+Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC", "WRAP"]
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class View:
     Elements are counted in row-major order. The element with coordinates c in `sizes` shows the
     source's element ``offset + sum(c * strides)``. If some c is outside its bounds
     ``lower <= c < upper``, it is mirrored at the bound, without ("REFLECT") or with ("SYMMETRIC")
-    repeating the outermost element; without a `mirror`, the element is the fill. It is also the
-    fill if the source has no such element.
+    repeating the outermost element, or goes on at `lower` ("WRAP"); without a `mirror`, the element
+    is the fill. It is also the fill if the source has no such element.
     """
 
     sizes: Shape
