@@ -111,7 +111,7 @@ CASES_OF: dict[str, tuple[str, ...]] = {
 SAME_NUMBERS = {
     *("gru_step.glsl", "rnn_step.glsl", "lib/lstm.glsl"),  # of the last pixel or slice
     *("reduce.glsl: pixel < OUT_PIXELS", "reduce.glsl: slice < OUT_SLICES"),
-    "normalize.glsl: pixel < PIXEL_INVOCATION",
+    "normalize.glsl: first < PIXEL_INVOCATION * GROUP",
     "random.glsl: PIXEL_INVOCATION > 0",
     "lib/product.glsl: REDUCTION_LANE > 0",
     "lstm_sums.glsl: gate >= CIFG",  # of a gate that nobody reads
