@@ -5,9 +5,12 @@ Models in one `EglContext` share them.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import inf
+from time import perf_counter
 from typing import TypeAlias
 
 from gles_delegate.gl.context import GpuContext
@@ -17,8 +20,28 @@ from gles_delegate.runtime.store import Store, fingerprint
 from gles_delegate.shaders.assembly import ShaderSource
 from gles_delegate.support.closing import in_any_case, on_error
 
+log = logging.getLogger("gles_delegate")
+
 Progress: TypeAlias = Callable[[int, int], None]
 """Called as programs compile, with the number of ready ones and the total."""
+
+
+_SILENCE = 2.0
+"""Seconds of compiling after which the log says so."""
+
+
+def _said_once(are_kept: bool) -> Progress:
+    """Log one line if compiling takes so long that it looks like a hang."""
+    end = perf_counter() + _SILENCE
+    advice = "" if are_kept else "; GpuDelegateOptions(serialization_dir=...) keeps them for later"
+
+    def report(done: int, total: int) -> None:
+        nonlocal end
+        if done < total and perf_counter() > end:
+            end = inf
+            log.warning("compiling shaders: %d of %d programs are ready%s", done, total, advice)
+
+    return report
 
 
 @dataclass
@@ -100,7 +123,7 @@ class Programs:
         # A long text compiles for a long time: such a program must not be the last.
         longest_first = [taken[text].compiled for text in sorted(taken, key=len, reverse=True)]
         missing = [compiled for compiled in longest_first if not compiled.ready]
-        report, total = progress or (lambda done, total: None), len(missing)
+        report, total = progress or _said_once(store is not None), len(missing)
 
         def try_out(compiled: _PooledProgram) -> None:
             compiled.program.finish()

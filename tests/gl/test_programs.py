@@ -1,9 +1,12 @@
 """Programs are ready for use before the first run."""
 
+from pathlib import Path
+
 import pytest
 
 import gles_delegate as gd
 from gles_delegate.gl.functions import Functions
+from gles_delegate.runtime import programs
 from tests.support.small import allocated, check
 from tests.support.trace import traced
 
@@ -43,3 +46,19 @@ def test_only_a_context_of_the_delegate_gets_all_compiler_threads(
         counts.append(calls.count(call))
     context.release()
     assert counts == [int(has_threads), 0]
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_long_compiling_is_said_once(
+    kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And not to those who are told of each program."""
+    options = gd.GpuDelegateOptions(serialization_dir=tmp_path if kept else None)
+    for silence, progress, count in ((600, None, 0), (-1, None, 1), (-1, lambda *_: None, 0)):
+        monkeypatch.setattr(programs, "_SILENCE", silence)
+        caplog.clear()
+        with gd.GpuDelegate(options, progress=progress) as delegate:
+            allocated(delegate)
+        lines = [line for line in caplog.messages if line.startswith("compiling shaders: 0 of ")]
+        assert len(lines) == count
+        assert all(line.endswith(" keeps them for later") != kept for line in lines)
