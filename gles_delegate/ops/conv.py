@@ -118,10 +118,11 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     )
     size, profile = (rows, output.slices, ceil(depth / 4)), node.limits.profile
     block = Tile.of_block(*size, node.limits, node.choice)
-    tile = block or Tile.choose(*size, node.limits, node.choice, profile.others)
+    count = prod(batches)
+    tile = block or Tile.choose(*size, node.limits, node.choice, profile.others, count)
     tiles = ceil(rows / (block.block[0] if block else tile.pixels))
     defines: dict[str, Define] = {
-        "BATCHES": prod(batches),
+        "BATCHES": count,
         "DIMS": len(sizes),
         "SIZES": sizes,
         "A_STRIDES": a_strides,
@@ -141,10 +142,10 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     }
     if block:
         defines |= block.block_defines(size[-1])
-        grid = block.block_grid(prod(batches) * tiles * block.block[0], output.slices)
+        grid = block.block_grid(count * tiles * block.block[0], output.slices)
         length, passes = "STEPS", block.block_passes(size[-1])
     else:
-        grid = tile.grid(prod(batches) * tiles, ceil(output.slices / tile.slices))
+        grid = tile.grid(count * tiles, ceil(output.slices / tile.slices))
         length, passes = "DEPTH", size[-1]
     dispatch = node.dispatch(
         "batch_matmul", (a, b), output, grid, defines, passes=passes,

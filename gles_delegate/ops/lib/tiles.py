@@ -115,12 +115,14 @@ class Tile:
         limits: Limits,
         choice: int = 0,
         on_gpu: Tiles | None = None,
+        count: int = 1,
     ) -> Tile:
-        """Choose the tile for an output of that many pixels and slices, and `depth` input slices.
+        """Choose the tile for outputs of that many pixels and slices, and `depth` input slices.
 
         Args:
             choice: Index among the profile's choices; see `Profile.choices`.
             on_gpu: The profile's tiles; None: its tiles for pointwise convolutions.
+            count: Number of outputs.
         """
         slices, profile = max(slices, 1), limits.profile
         p, s = option_of(on_gpu or profile.pointwise, choice)
@@ -133,7 +135,7 @@ class Tile:
 
         def cost(tile: Tile) -> float:
             products = tile.pixels * tile.slices
-            return tile.time(pixels, slices, depth) + search.compile_cost * products
+            return count * tile.time(pixels, slices, depth) + search.compile_cost * products
 
         lengths = _sizes(search, search.pixels)
         return min(_searched(search, limits.simd_lanes, slices, lengths), key=cost)
