@@ -14,7 +14,7 @@ from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import DIV, MUL, SQUARED_DIFFERENCE, Elementwise
-from gles_delegate.ops.lib.index import merged, row_major
+from gles_delegate.ops.lib.index import merged
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import option_of
@@ -83,15 +83,25 @@ fuse_elementwise = Rule(Is(Elementwise), _as_epilogues)
 
 def _is_read_in_place(listing: Listing, copy: Dispatch) -> bool:
     """Whether the readers of a copy will read its input itself; see `drop_copies`."""
-    scope, source = listing.scope, copy.reads[0] if copy.reads else None
-    alignment = scope.limits.offset_alignment * (2 if scope.half else 1)
+    source = copy.reads[0] if copy.reads else None
     return (
         isinstance(copy, Copy)
         and source is not None
         and listing.maker(source, copy) is not None
-        and scope.kept.isdisjoint({source, copy.output})
-        and is_range(copy, alignment)
+        and listing.scope.kept.isdisjoint({source, copy.output})
+        and _is_range(listing, copy)
     )
+
+
+def _is_range(listing: Listing, copy: Dispatch) -> bool:
+    scope = listing.scope
+    return is_range(copy, scope.limits.offset_alignment * (2 if scope.half else 1))
+
+
+def _are_views(listing: Listing, value: Value, layout: View) -> bool:
+    """Whether only copies read a tensor, each of which `layout` could be a part of."""
+    readers = listing.readers(value)
+    return bool(readers) and all(isinstance(r, Copy) and r.layout.through(layout) for r in readers)
 
 
 def operand_call(
@@ -148,6 +158,13 @@ def _spread(dispatch: Elementwise, name: str) -> tuple[int, ...]:
     return ()
 
 
+def is_repeated(dispatch: Elementwise, name: str) -> bool:
+    """Whether each pixel of a read belongs to as many pixels in a row of the output."""
+    numbers = dispatch.numbers
+    is_simple = numbers[f"{name}_SAME_PIXELS"] or numbers[f"{name}_PIXELS"] == 1
+    return bool(is_simple) or _spread(dispatch, name)[1:] == (1, 1)
+
+
 def number_of(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
     """The only element of a constant of real numbers, if GLSL ES has a literal for it."""
     if not isinstance(operand, Const) or operand.pack is not phwc4 or operand.kind == "int":
@@ -201,15 +218,16 @@ class _Copies:
         (source, *more), fill, limits = before.reads, copy.reads[1:], listing.scope.limits
         if before.target or more or call_operands(before.epilogue) or copy.counts_lanes:
             return
+        between, kept = before.output, listing.scope.kept
         # Each of several parts reads the source; one that is a range of bytes there is no copy.
-        alignment = listing.scope.limits.offset_alignment * (2 if listing.scope.half else 1)
-        are_parts = before.output not in listing.scope.kept and all(
-            isinstance(reader, Copy)
-            and not is_range(reader, alignment)
-            and reader.layout.through(before.layout)
-            for reader in listing.readers(before.output)
-        )
-        if not (before.output in self._read_once or are_parts) or source in listing.scope.kept:
+        if source in kept or not (
+            between in self._read_once
+            or (
+                between not in kept
+                and _are_views(listing, between, before.layout)
+                and not any(_is_range(listing, part) for part in listing.readers(between))
+            )
+        ):
             return
         if layout := copy.layout.through(before.layout):
             calls = (*before.epilogue, *copy.epilogue)
@@ -287,8 +305,8 @@ join_parts = Rule(Is(Copy), _as_one)
 def _of_channels(copy: Copy, channels: int) -> View | None:
     """How a copy moves pixels, for pixels of so many channels; None unless it moves whole ones."""
     (*sizes, last), (*strides, step), own = copy.layout.sizes, copy.layout.strides, copy.layout
-    (x, *fill), old = copy.reads, copy.output.channels
-    if fill or copy.target or copy.counts_lanes or own.has_bounds or not isinstance(x, Value):
+    x, old = copy.reads[0], copy.output.channels
+    if not (copy.is_view and isinstance(x, Value)):
         return None
     is_whole = (last, step, x.channels) == (old, 1, old)
     if not is_whole or any(n % old for n in (own.offset, *strides)):
@@ -307,13 +325,11 @@ def _pixels_later(listing: Listing, product: Convolution, copy: Copy) -> Iterato
     """The product of what a copy reads; the copies that read it move its pixels, too."""
     source, output = copy.reads[0], product.output
     layout = _of_channels(copy, output.channels)
-    readers = listing.readers(output)
     if (
         layout
-        and readers
         and not copy.epilogue
         and _ignores_pixels(product.epilogue)
-        and all(isinstance(r, Copy) and r.layout.through(layout) for r in readers)
+        and _are_views(listing, output, layout)
     ):
         shape = *source.shape[:-1], output.channels
         seen = replace(output, shape=shape, name=f"{output.name}of all pixels")
@@ -326,12 +342,13 @@ def _pixels_earlier(
     listing: Listing, copy: Copy, product: Convolution, first: Copy
 ) -> Iterator[Edit]:
     """The product of pixels that are moved before, by the copy that it reads."""
-    output, (x, *fill) = copy.output, first.reads
+    output, x = copy.output, first.reads[0]
     layout = _of_channels(copy, first.output.channels)
     both = layout.through(first.layout) if layout else None
     if (
         both
-        and not (fill or first.target or first.counts_lanes or call_operands(first.epilogue))
+        and first.is_view
+        and not call_operands(first.epilogue)
         and _ignores_pixels(product.epilogue)
     ):
         seen = replace(
@@ -402,10 +419,9 @@ def _squares(listing: Listing, total: Reduction, squares: Elementwise) -> Iterat
         return
     # A pixel of the mean belongs to `share` pixels in a row, which a sum must not leave.
     share = x.pixels // mean.pixels
-    dense = tuple(stride // share for stride in row_major(_sizes(numbers["SIZES"])))
     reduced = (_sizes(total.defines[key]) for key in ("REDUCED_SIZES", "REDUCED_STRIDES"))
     is_inside = all(n == 1 or n * stride <= share for n, stride in zip(*reduced, strict=True))
-    if mean.pixels == 1 or (dense == numbers[f"{other}_STRIDES"] and is_inside):
+    if is_repeated(squares, other) and (mean.pixels == 1 or is_inside):
         defines = {**total.defines, "SQUARES": 1, "M_PIXELS": mean.pixels, "M_SHARE": share}
         yield Edit(replace(total, reads=(x, mean), defines=defines), total, squares)
 

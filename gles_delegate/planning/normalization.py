@@ -19,9 +19,9 @@ from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.lib import elementwise as ops
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, pixel_grid, pixel_passes, with_reduction_lanes
-from gles_delegate.ops.lib.index import merged, row_major
+from gles_delegate.ops.lib.index import merged
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.planning.fusion import fuse_elementwise, number_of
+from gles_delegate.planning.fusion import fuse_elementwise, is_repeated, number_of
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
 from gles_delegate.shaders.dispatch import Call, Const, Define, Dispatch, Grid, Operand, Value
 
@@ -198,7 +198,7 @@ class _Chains:
             return None
         if isinstance(dispatch, Elementwise):
             first, *others = (
-                self._operand(read, dispatch, _is_repeated(dispatch, name))
+                self._operand(read, dispatch, is_repeated(dispatch, name))
                 for name, read in zip("ABC", dispatch.reads, strict=False)
             )
             if not dispatch.function and not others:
@@ -284,19 +284,6 @@ class _Chains:
 def _is_by_block(values: Polynomial) -> bool:
     """Whether it is one number per block of a tensor."""
     return all(isinstance(f, (Mean, Squares, Larger, Scale)) for factors in values for f in factors)
-
-
-def _is_repeated(dispatch: Elementwise, name: str) -> bool:
-    """Whether each pixel of a read belongs to as many pixels in a row of the output."""
-    numbers, pixels = dispatch.numbers, dispatch.output.pixels
-    sizes, strides, own = (numbers[key] for key in ("SIZES", f"{name}_STRIDES", f"{name}_PIXELS"))
-    assert isinstance(sizes, tuple)
-    assert isinstance(own, int)
-    if not own or pixels % own:
-        return False
-    share = pixels // own
-    is_same = bool(numbers[f"{name}_SAME_PIXELS"])
-    return is_same or strides == tuple(stride // share for stride in row_major(sizes))
 
 
 def _block(reduction: Reduction) -> int:

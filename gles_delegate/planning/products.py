@@ -101,10 +101,7 @@ def _where_they_lie(listing: Listing, product: Dispatch) -> Iterator[Edit]:
         copy = listing.maker(operand, product)
         if n[f"{name}_VIEWED"] or not isinstance(copy, Copy) or not listing.is_read_once(operand):
             continue
-        is_plain = not (
-            copy.target or copy.reads[1:] or copy.counts_lanes or copy.layout.has_bounds
-        )
-        if not (is_plain and operand.elements and all(map(_scales, copy.epilogue))):
+        if not (copy.is_view and operand.elements and all(map(_scales, copy.epilogue))):
             continue
         rows = n["ROWS" if name == "A" else "B_ROWS"]
         groups = _grouped(copy.layout, (operand.pixels // rows, rows, operand.channels))

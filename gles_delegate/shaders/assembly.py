@@ -264,10 +264,7 @@ def _load(name: str, call: Call, output: Value, numbers: _Numbers) -> str:
     load, index = "LOAD", "(slice) * OUT_PIXELS + (pixel)"
     if call.spread:
         a, b, c = map(numbers.text, call.spread)
-        divided = (
-            "FLOAT_QUOTIENT(pixel, {0})" if output.pixels < QUOTIENT_TEXELS else "(pixel) / {0}"
-        )
-        place = f"{divided.format(a)} * {b} + (pixel) - {divided.format(c)} * {c}"
+        place = f"DIVIDED(pixel, {a}) * {b} + (pixel) - DIVIDED(pixel, {c}) * {c}"
         if operand.channels < output.channels:
             return f"LOAD({name}, {place}).xxxx"
         return f"LOAD({name}, (slice) * {numbers.text(operand.pixels)} + {place})"

@@ -8,13 +8,6 @@
 #endif
 #include "lib/tensor.glsl"
 
-// a / b for 0 <= a and 0 < b.
-#if FLOAT_QUOTIENTS
-#define DIVIDED(a, b) FLOAT_QUOTIENT(a, b)
-#else
-#define DIVIDED(a, b) ((a) / (b))
-#endif
-
 // The index of the texel that holds a channel of a pixel, in a tensor of `pixels` pixels.
 int texel_of(int channel, int pixel, int pixels) { return channel / 4 * pixels + pixel; }
 

@@ -63,6 +63,13 @@ vec4 unpacked(uvec2 texel) { return vec4(unpackHalf2x16(texel.x), unpackHalf2x16
 #define QUOTIENT(a, b) ((a) / (b))
 #endif
 
+// a / b for 0 <= a and 0 < b.
+#if FLOAT_QUOTIENTS
+#define DIVIDED(a, b) FLOAT_QUOTIENT(a, b)
+#else
+#define DIVIDED(a, b) ((a) / (b))
+#endif
+
 #define OUTSIDE (-0x40000000)  // plus any texel index: still negative
 
 #include "lib/elementwise.glsl"

@@ -11,13 +11,11 @@ import pytest
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LLVMPIPE, MIDGARD, NVIDIA
-from gles_delegate.model.reader import read_model
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.plan import make_plan
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
+from tests.unit.test_plan import plan_of
 
 pytestmark = pytest.mark.usefixtures("floor")
 
@@ -82,8 +80,7 @@ def test_attention_in_windows(heads: int, channels: int, windows: Dims) -> None:
     y = attention(net, net.feed((1, 4, 6, channels)), heads, channels, windows)
     content = complete(net, [y])
     limits = Limits(profile=LLVMPIPE)
-    lowered = lower_graph(read_model(content), limits)
-    shaders = [d.shader for d in make_plan(lowered, lowered.steps, limits).dispatches]
+    shaders = [d.shader for d in plan_of(content, limits).dispatches]
     assert shaders.count("view") == 3 or channels <= 4 * heads  # two are of the ends
     assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
@@ -132,10 +129,7 @@ def test_random_products_of_parts(seed: int, profile: str, monkeypatch: pytest.M
     kept = [a] if choose.random() < 0.2 else []
     y = net.op("RELU", [y]) if choose.random() < 0.5 else y
     content = complete(net, [y, *kept])
-    for ours, theirs in zip(
-        run_gles(content, net.feeds), run_litert(content, net.feeds), strict=True
-    ):
-        assert_close([ours], [theirs])
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
 def lanes_of_another(net: Net) -> list[int]:
@@ -177,10 +171,7 @@ def test_parts_that_are_no_matrices(make: Callable[[Net], list[int]], adjoint: b
     if not adjoint:
         b = net.of("TRANSPOSE", b, (0, 2, 1))
     content = complete(net, [net.op("BATCH_MATMUL", [a, b], adj_y=adjoint)])
-    for ours, theirs in zip(
-        run_gles(content, net.feeds), run_litert(content, net.feeds), strict=True
-    ):
-        assert_close([ours], [theirs])
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
 def rolled(net: Net, x: int, shape: Dims, axis: int, by: int, kind: str) -> tuple[int, Dims]:
@@ -230,15 +221,11 @@ def test_rolls(kind: str, channels: int) -> None:
     content = complete(net, outputs)
     if not kind and channels == 8:
         limits = Limits(profile=LLVMPIPE)
-        lowered = lower_graph(read_model(content), limits)
-        dispatches = make_plan(lowered, lowered.steps, limits).dispatches
+        dispatches = plan_of(content, limits).dispatches
         copies = [d for d in dispatches if isinstance(d, Copy) and d.layout.mirror == "WRAP"]
         assert len(copies) == 5
         assert sum(d.epilogue[0].function == "ADD" for d in copies if d.epilogue) == 4
-    for ours, theirs in zip(
-        run_gles(content, net.feeds), run_litert(content, net.feeds), strict=True
-    ):
-        assert_close([ours], [theirs])
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
 @dataclass
@@ -312,7 +299,4 @@ def test_random_moves_around_products(seed: int) -> None:
     ends = [second.copy(), product.copy().after(), second.product().after().copy().after()]
     more = choose.choice(([], [first], [product], [second]))
     content = complete(net, [*dict.fromkeys(draw.x for draw in (alone, *ends, *more))])
-    for ours, theirs in zip(
-        run_gles(content, net.feeds), run_litert(content, net.feeds), strict=True
-    ):
-        assert_close([ours], [theirs])
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))

@@ -9,12 +9,10 @@ import pytest
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import AMD, LLVMPIPE, MIDGARD, Profile
-from gles_delegate.model.reader import read_model
-from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.plan import Plan, make_plan
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
+from tests.unit.test_plan import plan_of
 
 pytestmark = pytest.mark.usefixtures("floor")
 
@@ -225,11 +223,6 @@ def rms_of_sum(net: Net) -> int:
 NORMALIZATIONS = (as_torch, as_keras, flat, rms, l2, residual)
 OTHERS = (of_another, not_less_mean, mean_added, over_rows, scale_changed)
 MISPLACED = (in_columns, of_columns, transposed, repeated, of_half_pixels)
-
-
-def plan_of(content: bytes, limits: Limits) -> Plan:
-    lowered = lower_graph(read_model(content), limits)
-    return make_plan(lowered, lowered.steps, limits)
 
 
 def check(make: Callable[[Net], int], shape: Dims, profile: Profile, one: bool) -> None:

@@ -145,6 +145,12 @@ class Copy(Dispatch):
         return True
 
     @property
+    def is_view(self) -> bool:
+        """Whether all of the output is elements of one tensor."""
+        has_fill = self.reads[1:] or self.layout.has_bounds
+        return not (self.target or has_fill or self.counts_lanes)
+
+    @property
     def counts_lanes(self) -> bool:
         """Whether `layout` counts all lanes of the input's texels, those of zeros included."""
         return self.numbers["IN_CHANNELS"] != self.reads[0].channels
