@@ -54,8 +54,6 @@ HIDDEN: dict[str, Collection[str]] = {
     **dict.fromkeys(("RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), NOT_READ),
 }
 """Faults that the quick cases of an op cannot show."""
-TUNED = {"block_product"}
-"""Shaders that only SUSTAINED_SPEED tries, on some GPUs, and that need larger cases."""
 FOR_PICTURES = {"image_in", "image_out"}
 """Shaders that read and write an app's textures, which are not ops."""
 
@@ -108,4 +106,4 @@ def test_every_kernel_and_form_of_the_table_is_there() -> None:
     for case in drawn(rows, len(rows) // 8):
         assert features_of_row(case) <= known, case.id
     files = {path.stem for path in (ROOT / "glsl").glob("*.glsl")}
-    assert files - {shader for shader, *_ in known} - TUNED == FOR_PICTURES
+    assert files - {shader for shader, *_ in known} == FOR_PICTURES
