@@ -298,9 +298,15 @@ NVIDIA = replace(
     windows=((4, 1), (2, 1), (4, 2), (4, 2), (8, 2)),
     large_windows=((4, 2), (4, 4)),
     depthwise=(4, 8),
-    blocks=(*((),) * 5, ((4, 1, 8, 16),), *AMD.blocks[len(_LARGE) :]),
+    blocks=(
+        ((8, 1, 8, 16), (4, 1, 16, 8), (4, 1, 32, 4)),
+        *((),) * 4,
+        ((4, 1, 8, 16),),
+        *AMD.blocks[len(_LARGE) :],
+    ),
     window_blocks=(
-        *((),) * 5,
+        ((8, 2, 8, 8), (8, 2, 16, 4), (4, 1, 16, 8)),
+        *((),) * 4,
         ((8, 2, 8, 8), (8, 2, 16, 4), (8, 2, 32, 2)),
         ((8, 2, 16, 8), (8, 2, 32, 4), (8, 2, 64, 2)),
         _WINDOW_BLOCKS,
@@ -308,8 +314,8 @@ NVIDIA = replace(
     ),
     occupancy=1 << 15,
     shared_sums=(True, True, True, False),
-    winograd=(64, 0),
-    winograd_pixels=LARGE,
+    winograd=(128, 0),
+    winograd_pixels=LARGE // 4,
     winograd_bytes=32 << 20,
 )
 # Adreno reads storage blocks word by word.

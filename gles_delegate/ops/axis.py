@@ -270,8 +270,11 @@ def _walk(shape: Shape, axis: int) -> dict[str, Define]:
     }
 
 
-ENOUGH = 256
-"""Maximum elements that one invocation adds up; more are reduced dimension by dimension."""
+ENOUGH, ENOUGH_SHARED = 256, 64
+"""Maximum elements that one invocation adds up, and one of several that share a result.
+
+More are reduced dimension by dimension.
+"""
 
 
 @dataclass(frozen=True)
@@ -328,8 +331,11 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     if not options.keep_dims:
         kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
     output = node.output(kept, kind=x.kind, dtype=node.dtype(0))
-    stages = [axes] if count <= ENOUGH else [[axis] for axis in reversed(axes)]
     steps: list[Step] = []
+    whole = reduction(node, x, node.scratch(reduced(x.shape, axes), "", x.kind), axes, combination)
+    lanes = whole.grid.reduction_lanes
+    is_long = count > (ENOUGH if lanes == 1 else ENOUGH_SHARED * lanes)
+    stages = [[axis] for axis in reversed(axes)] if is_long else [axes]
     for i, stage in enumerate(stages):
         result = node.scratch(reduced(x.shape, stage), f"stage{i}", x.kind)
         last = stage is stages[-1]

@@ -27,6 +27,9 @@ from gles_delegate.shaders.dispatch import (
     call_operands,
 )
 
+MAX_BLOCK_LOADS = 64
+"""Texels that a block's invocation loads for depthwise results in the time of a dispatch."""
+
 
 @dataclass(frozen=True)
 class DepthwiseConv2DOptions(Options):
@@ -146,6 +149,8 @@ def depthwise_product(first: Dispatch, second: Dispatch, limits: Limits) -> Disp
         kernel = {"KERNEL_H": window.kernel_h, "IN_PIXELS": x.pixels, "DEPTHWISE": 1, **lanes}
         numbers = {**second.numbers, **window.block_defines(), **kernel, "POINTWISE": 0}
         loads = int(str(numbers["STEPS"])) * int(str(numbers["X_LOADS"]))
+        if loads * window.kernel_h * window.kernel_w > MAX_BLOCK_LOADS:
+            return None
         in_blocks = replace(
             second, reads=(x, weights, taps), defines=numbers, sizes={}, inner=first.epilogue,
             flops=first.flops + second.flops,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.device import profiles
 from gles_delegate.device.limits import Limits
+from gles_delegate.ops import depthwise
 from gles_delegate.ops.lib import tiles
 from gles_delegate.ops.lib.window import span
 from gles_delegate.runtime import tuning
@@ -123,6 +124,7 @@ def check(
         blocks = ((), (block,))
         force_profile(patch, replace(PROFILE, blocks=blocks, window_blocks=blocks))
         patch.setattr(tiles, "MAX_COMPUTED", 1 << 20)
+        patch.setattr(depthwise, "MAX_BLOCK_LOADS", 1 << 20)
         patch.setattr(tuning, "tune", lambda lower, nodes, *_, c=choice: dict.fromkeys(nodes, c))
         result, plan = run(content, **options)
         group = "groups of {}x{},".format(*block[2:])
@@ -172,7 +174,8 @@ def test_a_depthwise_convolution_by_blocks_has_the_same_bits(
 ) -> None:
     """And zero in the lanes without channels, of which RSQRT would be infinite."""
     size, window, weights, half, options = case
-    content = convolution(size, 59, weights, window, after=True, **options)
+    outputs = 4 * block[1] * block[3] - 5  # the last lane has no channel
+    content = convolution(size, outputs, weights, window, after=True, **options)
     check(content, block, monkeypatch, is_alone=True, precision_loss_allowed=half)
 
 
@@ -189,7 +192,7 @@ def test_of_several_blocks_that_computes_least_in_vain() -> None:
 
     def block(pixels: int, channels: int, choice: int = 7) -> tuple[int, ...]:
         slices = channels // 4
-        tile = tiles.Tile.of_block(pixels, slices, slices, limits, choice, has_window=True)
+        tile = tiles.Tile.of_block(pixels, slices, slices, limits, choice, taps=9)
         return (tile.pixels, tile.slices, *tile.block, tile.depth) if tile else ()
 
     assert block(512 * 512, 64) == (4, 4, 128, 16, 4)
@@ -197,7 +200,30 @@ def test_of_several_blocks_that_computes_least_in_vain() -> None:
     assert block(1080 * 1920, 16) == (4, 4, 512, 4, 4)
     assert block(64 * 64, 256) == (4, 4, 128, 16, 4)
     assert block(40 * 40, 64) == (4, 4, 128, 16, 4)
-    assert block(4 * 4, 64) == block(512 * 512, 64, choice=0) == ()
+    assert block(4 * 4, 64) == ()
+
+
+def test_small_blocks_keep_more_cores_busy_and_long_sums_of_few_pixels_have_none() -> None:
+    """Fastest on an H200, of those tried."""
+    limits = Limits(shared_bytes=49152, invocations=1024, profile=profiles.NVIDIA)
+
+    def block(size: int, inputs: int, outputs: int, window: int = 1) -> tuple[int, ...]:
+        taps = window * window if window > 1 else 0
+        sizes = size * size, outputs // 4, inputs // 4
+        tile = tiles.Tile.of_block(*sizes, limits, 0, taps)
+        return (tile.pixels, tile.slices, *tile.block) if tile else ()
+
+    large, small, narrow = (8, 1, 64, 16), (4, 1, 64, 8), (4, 1, 128, 4)
+    assert block(256, 64, 64) == block(128, 64, 64) == block(64, 256, 256) == large
+    assert block(14, 512, 512) == block(28, 256, 256) == block(7, 512, 1024) == small
+    assert block(33, 480, 80) == block(16, 128, 32) == block(10, 384, 256) == small
+    assert block(33, 96, 16) == block(65, 72, 12) == narrow
+    assert block(7, 1024, 1024) == block(4, 512, 64) == ()
+    assert block(128, 64, 64, 3) == block(512, 64, 64, 3) == (8, 2, 64, 16)
+    assert block(256, 32, 32, 3) == (8, 2, 128, 8)
+    for size, inputs, outputs in ((96, 32, 32), (80, 64, 64), (40, 64, 80), (32, 256, 256)):
+        assert block(size, inputs, outputs, 3) == small
+    assert block(20, 64, 64, 3) == block(10, 128, 128, 3) == block(512, 16, 16, 3) == ()
 
 
 @pytest.mark.parametrize("adjoint", [{}, {"adj_x": True}, {"adj_y": True}], ids=str)

@@ -4,7 +4,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.device.limits import Limits
-from gles_delegate.device.profiles import AMD, MIDGARD
+from gles_delegate.device.profiles import AMD, MIDGARD, NVIDIA
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.shaders.dispatch import Dispatch
@@ -27,8 +27,8 @@ def residual(s: Sketch, op: str, x: Dims, out: int) -> int:
     return s.op("RELU", [s.op("ADD", [s.feed((x[0], out)), y])])
 
 
-PROFILES = {"amd": AMD, "midgard": MIDGARD}
-"""With weights in storage blocks, and in textures; with many lanes and with few."""
+PROFILES = {"amd": AMD, "midgard": MIDGARD, "nvidia": NVIDIA}
+"""With weights in storage blocks, and in textures; with many lanes and with few; of windows."""
 WINDOW = dict(stride_h=1, stride_w=1, padding="VALID")
 SPATIAL: list[Attributes] = [
     dict(x=(2, 9, 8, 6)),
@@ -39,6 +39,8 @@ SPATIAL: list[Attributes] = [
     dict(x=(1, 7, 7, 37), axes=(1, 2, 3)),
     dict(x=(5, 129), axes=(1,)),
     dict(x=(3, 2, 71), axes=(0, 2)),
+    dict(x=(1, 70, 130, 3), axes=(1, 2)),
+    dict(x=(2, 3001), axes=(1,)),
 ]
 ROWS: dict[str, list[Attributes]] = {
     "FULLY_CONNECTED": [

@@ -9,7 +9,7 @@ from gles_delegate.bench.device import KernelCase
 from gles_delegate.device import profiles
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import SOFTWARE, profile_of
-from gles_delegate.ops.lib.grid import FEWEST_INPUTS, WORK_GROUP, with_reduction_lanes
+from gles_delegate.ops.lib.grid import FEWEST_INPUTS, LONG_SUM, WORK_GROUP, with_reduction_lanes
 from gles_delegate.ops.lib.product import Convolution
 from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.window import Window
@@ -131,21 +131,26 @@ def test_a_vector_has_the_devices_width(lanes: int) -> None:
     assert lanes in (tile.pixel_lanes, tile.slice_lanes)
 
 
+@pytest.mark.parametrize("each", [1, 9])
 @pytest.mark.parametrize("inputs", [0, 1, 7, 49, 256, 12544])
 @pytest.mark.parametrize("results", [(0, 5), (1, 1), (3, 5), (1, 251), (64, 33), (1 << 20, 4)])
-def test_few_results_of_much_are_shared(results: tuple[int, int], inputs: int) -> None:
+def test_few_results_of_much_are_shared(results: tuple[int, int], inputs: int, each: int) -> None:
     grid = Grid(*results, 8, 8)
-    assert with_reduction_lanes(grid, inputs, Limits(profile=SOFTWARE)) is grid
-    for limits in GPUS.values():
-        actual = with_reduction_lanes(grid, inputs, limits)
+    assert with_reduction_lanes(grid, inputs, Limits(profile=SOFTWARE), each) is grid
+    large = replace(GPUS["NVIDIA"], invocations=1024, local_size=(1024,) * 3, shared_bytes=20000)
+    for limits in (large, *GPUS.values()):
+        actual = with_reduction_lanes(grid, inputs, limits, each)
         lanes, count, occupancy = actual.reduction_lanes, prod(results), limits.profile.occupancy
         assert (actual.pixels, actual.slices) == results
-        assert prod(actual.local_size) <= WORK_GROUP
+        assert prod(actual.local_size) <= max(WORK_GROUP, lanes) <= limits.invocations
+        assert 32 * prod(actual.local_size) <= limits.shared_bytes or lanes == 1
         assert (prod(actual.groups) > 0) == (count > 0)
         fitting = [
             n
-            for n in (2, 4, 8, 16, 32, 64)
-            if n * FEWEST_INPUTS <= inputs and 0 < n * count <= occupancy
+            for n in (2, 4, 8, 16, 32, 64, 128, 256, 512)
+            if (n <= min(64, inputs) and n * FEWEST_INPUTS <= inputs * each)
+            or n * LONG_SUM <= inputs
+            if 0 < n * count <= occupancy and n <= (512 if limits == large else 128)
         ]
         assert lanes == max(fitting, default=1)
 
@@ -161,13 +166,14 @@ def test_convolutions_of_small_images_share_sums_where_the_profile_says_so(windo
         )
         return dispatch.grid.reduction_lanes
 
-    desktop = GPUS["NVIDIA"]
-    assert lanes(10, desktop) == 128 // 4 // FEWEST_INPUTS
+    desktop = replace(GPUS["NVIDIA"], profile=replace(profiles.NVIDIA, blocks=((),)))
+    desktop = replace(desktop, profile=replace(desktop.profile, window_blocks=((),)))
+    assert lanes(10, desktop) == (128 // 4 if window == 3 else 128 // 4 // FEWEST_INPUTS)
     assert lanes(64, desktop) in (2, 4)
     assert lanes(112, desktop) == 1
     unshared = desktop.profile.shared_sums.index(False)
     assert lanes(10, desktop, unshared) == 1
-    assert {lanes(10, limits) for limits in GPUS.values() if limits != desktop} == {1}
+    assert {lanes(10, limits) for name, limits in GPUS.items() if name != "NVIDIA"} == {1}
 
 
 def test_windows_have_another_tile_for_tensors_stored_as_float16() -> None:

@@ -60,22 +60,28 @@ LONG, FEWEST_GROUPS = 16, 4
 """Slices of a long loop, and the minimum of its work groups, unless a SIMD vector suffices."""
 FEWEST_INPUTS = 4
 """Minimum number of inputs of each invocation that shares a result."""
+LONG_SUM = 16
+"""Likewise, of more invocations than an ordinary work group has."""
 
 
-def with_reduction_lanes(grid: Grid, inputs: int, limits: Limits) -> Grid:
+def with_reduction_lanes(grid: Grid, inputs: int, limits: Limits, each: int = 1) -> Grid:
     """The grid with several invocations per result, if the results are too few for the GPU.
 
     Args:
-        inputs: Texels that each result is computed from.
+        inputs: What the invocations that share a result divide among them.
+        each: Texels of each input.
     """
     results = grid.pixels * grid.slices
     fitting = limits.profile.occupancy // results if results else 0
-    most = min(WORK_GROUP, inputs // FEWEST_INPUTS, fitting)
+    # lib/shared.glsl keeps two texels of each invocation.
+    widest = min(limits.invocations, limits.local_size[0], limits.shared_bytes // 32)
+    most = min(WORK_GROUP, inputs * each // FEWEST_INPUTS, inputs)
+    most = min(fitting, max(most, min(widest, inputs // LONG_SUM)))
     if most < 2:
         return grid
     lanes = 1 << most.bit_length() - 1
-    slice_lanes = min(WORK_GROUP // lanes, grid.slices)
-    pixel_lanes = min(WORK_GROUP // (lanes * slice_lanes), grid.pixels)
+    slice_lanes = min(max(WORK_GROUP // lanes, 1), grid.slices)
+    pixel_lanes = min(max(WORK_GROUP // (lanes * slice_lanes), 1), grid.pixels)
     return Grid(grid.pixels, grid.slices, pixel_lanes, slice_lanes, reduction_lanes=lanes)
 
 

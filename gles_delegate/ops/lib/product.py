@@ -61,7 +61,8 @@ def product(
     sizes = output.pixels, output.slices, in_slices
     if window is not None and window.is_pointwise:
         window = None
-    block = Tile.of_block(*sizes, node.limits, node.choice, has_window=window is not None)
+    taps = window.kernel_h * window.kernel_w if window else 0
+    block = Tile.of_block(*sizes, node.limits, node.choice, taps)
     if block and divisions == 1 and x.channels >= 4:
         convolution = _block_product(node, x, output, window, block, epilogue, flops)
         by_runs = window is not None
@@ -85,7 +86,7 @@ def product(
     defines["GROUP_SLICES"] = out_slices if divisions > 1 else 0
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
     if output.pixels < FEW_PIXELS or option_of(node.limits.profile.shared_sums, node.choice):
-        grid = with_reduction_lanes(grid, in_slices, node.limits)
+        grid = with_reduction_lanes(grid, in_slices, node.limits, max(taps, 1))
     defines["ADJACENT"] = 0
     defines["STEPPED"] = int(node.limits.profile.stepped and grid.reduction_lanes == 1)
     dispatch = Convolution(

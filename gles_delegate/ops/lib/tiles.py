@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from math import ceil
+from math import ceil, prod
 from typing import TypeVar
 
 from gles_delegate.device.limits import Limits
@@ -24,8 +24,10 @@ DEPTHS = (4, 2, 1)
 """Input slices that a work group may load at once, the best first."""
 PADDING = 2
 """Texels behind each row of weights in shared memory, as in glsl/lib/blocks.glsl."""
-MAX_COMPUTED = 2
-"""Blocks are taken if they compute at most this many times the output's texels."""
+MAX_COMPUTED, FEW_IN_VAIN = 1.75, 1.3
+"""Blocks are taken if they compute at most the first times the output's texels, best the second."""
+SHORT_SUM = 64
+"""Slices that a block sums up in the time that other kernels need to join their sums."""
 FEW_SIZES = (1, 2, 4, 8)
 """Pixels per invocation if `TileSearch.few`."""
 
@@ -60,29 +62,35 @@ class Tile:
 
     @classmethod
     def of_block(
-        cls,
-        pixels: int,
-        slices: int,
-        depth: int,
-        limits: Limits,
-        choice: int,
-        has_window: bool = False,
+        cls, pixels: int, slices: int, depth: int, limits: Limits, choice: int, taps: int = 0
     ) -> Tile | None:
         """The tile of a product whose work groups share what they load, if one suits it.
 
-        Of several, that which computes the least in vain, or the first of those.
+        Of several, one that computes few texels in vain; in choice 0, that which keeps the most
+        cores busy; then the first of those. Choice 0 takes none for long sums of small images.
 
         Args:
             depth: Input slices.
+            taps: Taps of the convolution's window; 0: it has none.
         """
         profile = limits.profile
-        blocks = option_of(profile.window_blocks if has_window else profile.blocks, choice)
+        blocks = option_of(profile.window_blocks if taps else profile.blocks, choice)
+
+        busy = profile.occupancy // 2
+
+        def invocations(tile: Tile) -> int:
+            return min(tile.block_grid(pixels, slices).invocations, busy)
+
+        def cost(tile: Tile) -> tuple[bool, int]:
+            wastes = tile._computed(pixels, slices) > FEW_IN_VAIN * pixels * slices
+            return wastes, 0 if choice else -invocations(tile).bit_length()
+
         tiles = [cls._fitted(block, pixels, slices, depth, limits) for block in blocks]
-        return min(
-            filter(None, tiles),
-            key=lambda tile: round(tile._computed(pixels, slices) / (pixels * slices), 1),
-            default=None,
-        )
+        tile = min(filter(None, tiles), key=cost, default=None)
+        if tile is None or choice or invocations(tile) == busy:
+            return tile
+        groups = prod(tile.block_grid(pixels, slices).groups)
+        return tile if depth * max(taps, 1) <= SHORT_SUM + 2 * groups else None
 
     @classmethod
     def _fitted(
