@@ -285,36 +285,27 @@ _BASE = Profile(
     weight_nibbles=True,
     occupancy=16384,
 )
-# The first suits small images, the others 64 x 64, 128 x 64 and 64 x 128 pixels and channels.
-AMD = replace(
-    _BASE, blocks=(*((),) * len(_LARGE), ((8, 1, 8, 16),), ((8, 2, 16, 8),), ((8, 2, 8, 16),))
+# Of 64 pixels and more, 32 and more, and of few channels, for the tuner.
+_BLOCKS: tuple[Blocks, ...] = (((8, 1, 8, 16),), ((4, 1, 8, 16),), ((4, 1, 16, 8), (4, 1, 32, 4)))
+_WINDOW_BLOCKS: tuple[Blocks, ...] = (
+    ((8, 2, 16, 8), (8, 2, 32, 4), (8, 2, 64, 2)),
+    ((8, 2, 8, 8), (8, 2, 16, 4), (8, 2, 32, 2)),
+    ((4, 1, 16, 8), (4, 1, 32, 4)),
 )
-# For 64, 32 and 16 output channels.
-_WINDOW_BLOCKS = ((4, 4, 32, 4), (4, 4, 64, 2), (4, 4, 128, 1))
-# On an H200, convolutions of small images leave most cores idle, whatever the tile.
+_NO_BLOCKS: tuple[Blocks, ...] = ((),) * len(_LARGE)
+AMD = replace(_BASE, blocks=(*_NO_BLOCKS, *_BLOCKS), window_blocks=(*_NO_BLOCKS, *_WINDOW_BLOCKS))
+# Measured on an H200. Convolutions of small images leave most of its cores idle, whatever the tile.
 NVIDIA = replace(
-    AMD,
-    pointwise=((4, 2), (4, 4), (2, 2), (4, 2), (8, 2)),
-    windows=((4, 1), (2, 1), (4, 2), (4, 2), (8, 2)),
+    _BASE,
+    pointwise=((4, 2), (4, 4), (8, 2)),
+    windows=((4, 1), (2, 1), (4, 2)),
     large_windows=((4, 2), (4, 4)),
     depthwise=(4, 8),
-    blocks=(
-        ((8, 1, 8, 16), (4, 1, 16, 8), (4, 1, 32, 4)),
-        *((),) * 4,
-        ((4, 1, 8, 16),),
-        *AMD.blocks[len(_LARGE) :],
-    ),
-    window_blocks=(
-        ((8, 2, 8, 8), (8, 2, 16, 4), (4, 1, 16, 8)),
-        *((),) * 4,
-        ((8, 2, 8, 8), (8, 2, 16, 4), (8, 2, 32, 2)),
-        ((8, 2, 16, 8), (8, 2, 32, 4), (8, 2, 64, 2)),
-        _WINDOW_BLOCKS,
-        ((8, 2, 16, 16), *_WINDOW_BLOCKS),
-    ),
+    blocks=(((8, 1, 8, 16), (4, 1, 16, 8), (4, 1, 32, 4)), (), (), *_BLOCKS),
+    window_blocks=(((8, 2, 8, 8), (8, 2, 16, 4), (4, 1, 16, 8)), (), (), *_WINDOW_BLOCKS),
     occupancy=1 << 15,
-    shared_sums=(True, True, True, False),
-    winograd=(128, 0),
+    shared_sums=(True,),
+    winograd=(128, 64, 0),
     winograd_pixels=LARGE // 4,
     winograd_bytes=32 << 20,
 )

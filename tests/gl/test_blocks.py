@@ -190,16 +190,14 @@ def test_groups_that_share_slices_by_blocks_have_the_same_bits(
 def test_of_several_blocks_that_computes_least_in_vain() -> None:
     limits = Limits(shared_bytes=49152, invocations=1024, profile=profiles.NVIDIA)
 
-    def block(pixels: int, channels: int, choice: int = 7) -> tuple[int, ...]:
+    def block(pixels: int, channels: int, choice: int = 3) -> tuple[int, ...]:
         slices = channels // 4
         tile = tiles.Tile.of_block(pixels, slices, slices, limits, choice, taps=9)
         return (tile.pixels, tile.slices, *tile.block, tile.depth) if tile else ()
 
-    assert block(512 * 512, 64) == (4, 4, 128, 16, 4)
-    assert block(1080 * 1920, 32) == (4, 4, 256, 8, 4)
-    assert block(1080 * 1920, 16) == (4, 4, 512, 4, 4)
-    assert block(64 * 64, 256) == (4, 4, 128, 16, 4)
-    assert block(40 * 40, 64) == (4, 4, 128, 16, 4)
+    assert block(512 * 512, 64) == block(64 * 64, 256) == block(40 * 40, 64) == (8, 2, 128, 16, 4)
+    assert block(1080 * 1920, 32) == (8, 2, 256, 8, 4)
+    assert block(1080 * 1920, 16) == (8, 2, 512, 4, 4)
     assert block(4 * 4, 64) == ()
 
 

@@ -171,8 +171,8 @@ def test_convolutions_of_small_images_share_sums_where_the_profile_says_so(windo
     assert lanes(10, desktop) == (128 // 4 if window == 3 else 128 // 4 // FEWEST_INPUTS)
     assert lanes(64, desktop) in (2, 4)
     assert lanes(112, desktop) == 1
-    unshared = desktop.profile.shared_sums.index(False)
-    assert lanes(10, desktop, unshared) == 1
+    unshared = replace(desktop, profile=replace(desktop.profile, shared_sums=(True, False)))
+    assert lanes(10, unshared, choice=1) == 1
     assert {lanes(10, limits) for name, limits in GPUS.items() if name != "NVIDIA"} == {1}
 
 
