@@ -12,7 +12,7 @@ Tiles: TypeAlias = tuple[tuple[int, int], ...]
 """Register tiles: pixels and slices that one invocation computes."""
 Blocks: TypeAlias = tuple[tuple[int, int, int, int], ...]
 """Pixels and slices of an invocation, and invocations of the work group along both."""
-LARGE = 128 * 128
+LARGE = 96 * 96
 """Pixels of the smallest large image."""
 
 
@@ -56,8 +56,7 @@ class Profile:
             load, and for other images.
         half_windows: The default of `windows` for tensors stored as float16, if another.
         windows: Tiles of all other convolutions, which go through the window tap by tap.
-        large_windows: The defaults of `windows` for outputs of `LARGE` pixels and more, if others:
-            of less than 64 channels, and of more.
+        large_windows: The default of `windows` for outputs of `LARGE` pixels and more, if another.
         others: Tiles of transposed convolutions and products of two tensors.
         blocks: Tiles of products of single pixels, and of two tensors, whose work groups load what
             they multiply into shared memory: pixels and slices of an invocation, and invocations
@@ -299,14 +298,18 @@ NVIDIA = replace(
     _BASE,
     pointwise=((4, 2), (4, 4), (8, 2)),
     windows=((4, 1), (2, 1), (4, 2)),
-    large_windows=((4, 2), (4, 4)),
+    large_windows=((2, 1),),
     depthwise=(4, 8),
     blocks=(((8, 1, 8, 16), (4, 1, 16, 8), (4, 1, 32, 4)), (), (), *_BLOCKS),
-    window_blocks=(((8, 2, 8, 8), (8, 2, 16, 4), (4, 1, 16, 8)), (), (), *_WINDOW_BLOCKS),
+    window_blocks=(
+        ((8, 2, 8, 8), (8, 2, 16, 4), (4, 1, 16, 8), (4, 1, 32, 4)),
+        *((),) * 2,
+        *_WINDOW_BLOCKS,
+    ),
     occupancy=1 << 15,
     shared_sums=(True,),
     winograd=(128, 64, 0),
-    winograd_pixels=LARGE // 4,
+    winograd_pixels=64 * 64,
     winograd_bytes=32 << 20,
 )
 # Adreno reads storage blocks word by word.

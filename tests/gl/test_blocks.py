@@ -219,9 +219,10 @@ def test_small_blocks_keep_more_cores_busy_and_long_sums_of_few_pixels_have_none
     assert block(7, 1024, 1024) == block(4, 512, 64) == ()
     assert block(128, 64, 64, 3) == block(512, 64, 64, 3) == (8, 2, 64, 16)
     assert block(256, 32, 32, 3) == (8, 2, 128, 8)
+    assert block(192, 32, 16, 3) == block(512, 16, 16, 3) == block(80, 16, 16, 3) == narrow
     for size, inputs, outputs in ((96, 32, 32), (80, 64, 64), (40, 64, 80), (32, 256, 256)):
         assert block(size, inputs, outputs, 3) == small
-    assert block(20, 64, 64, 3) == block(10, 128, 128, 3) == block(512, 16, 16, 3) == ()
+    assert block(20, 64, 64, 3) == block(10, 128, 128, 3) == block(512, 16, 8, 3) == ()
 
 
 @pytest.mark.parametrize("adjoint", [{}, {"adj_x": True}, {"adj_y": True}], ids=str)

@@ -85,8 +85,9 @@ def product(
         tile = replace(tile, slices=gcd(tile.slices, out_slices))
     defines["GROUP_SLICES"] = out_slices if divisions > 1 else 0
     grid = tile.grid(tiles, ceil(output.slices / tile.slices))
-    if output.pixels < FEW_PIXELS or option_of(node.limits.profile.shared_sums, node.choice):
-        grid = with_reduction_lanes(grid, in_slices, node.limits, max(taps, 1))
+    shared = option_of(node.limits.profile.shared_sums, node.choice)
+    if shared or output.pixels < FEW_PIXELS:
+        grid = with_reduction_lanes(grid, in_slices, node.limits, taps if shared and taps else 1)
     defines["ADJACENT"] = 0
     defines["STEPPED"] = int(node.limits.profile.stepped and grid.reduction_lanes == 1)
     dispatch = Convolution(

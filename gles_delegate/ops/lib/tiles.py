@@ -157,8 +157,7 @@ class Tile:
         profile = limits.profile
         p, s = option_of(profile.windows, choice)
         if profile.large_windows and choice == 0 and pixels >= LARGE:
-            few, many = profile.large_windows
-            p, s = many if 4 * slices >= 64 else few
+            p, s = profile.large_windows[0]
         length = window.run_length(p)
         if pixels < FEW_PIXELS and slices > pixels:
             return cls(length, 1, 1, 64, True)
