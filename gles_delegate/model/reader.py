@@ -27,6 +27,7 @@ from gles_delegate.model.schema import (
     BLOCKWISE_QUANTIZATION,
     BUILTIN_OPERATORS,
     CALLS,
+    CALLS_OF_LIST,
     CUSTOM,
     FILE_IDENTIFIER,
     OPTIONS,
@@ -383,6 +384,8 @@ def _node(index: int, table: FlatTable, codes: list[tuple[str, int]]) -> Node:
     if OPTIONS_2.get(op, table.scalar(11, "uint8")) != table.scalar(11, "uint8"):
         options = None
     subgraphs = tuple(options.scalar(slot, "int32") for slot in CALLS.get(op, ()) if options)
+    if op in CALLS_OF_LIST and options:
+        subgraphs = options.ints(CALLS_OF_LIST[op])
     inputs, outputs, middle = table.ints(1), table.ints(2), table.ints(8)
     return Node(index, op, version, inputs, outputs, options, custom_options, subgraphs, middle)
 

@@ -54,9 +54,11 @@ ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 BLOCKWISE_QUANTIZATION = 2  # number of BlockwiseQuantization in ``union QuantizationDetails``
 COMPOSITE_OPTIONS = 21
 OPTIONS_2 = {
+    "STABLEHLO_CASE": 23,
     "STABLEHLO_COMPOSITE": COMPOSITE_OPTIONS,
     "STABLEHLO_GATHER": 16,
     "STABLEHLO_PAD": 10,
+    "STABLEHLO_REDUCE_WINDOW": 13,
     "STABLEHLO_SCATTER": 7,
 }
 """Number in ``union BuiltinOptions2`` of the options of each op that has them there."""
@@ -69,6 +71,8 @@ CALLS = {
     "WHILE": (0, 1),
 }
 """Slots of the options that hold the indices of the subgraphs that an op runs."""
+CALLS_OF_LIST = {"STABLEHLO_CASE": 0}
+"""Likewise, for an op that runs any number: the slot of a vector."""
 
 _OPTIONS = """
     CONV_2D:1 DEPTHWISE_CONV_2D:2 AVERAGE_POOL_2D:5 L2_POOL_2D:5 MAX_POOL_2D:5 SVDF:6 RNN:7

@@ -13,6 +13,7 @@ import numpy as np
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.gathering import Lookup, gathered
 from gles_delegate.ops.lib import rows
+from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import (
     by_texel,
     make_grid,
@@ -22,7 +23,7 @@ from gles_delegate.ops.lib.grid import (
 )
 from gles_delegate.ops.lib.index import merged, normal_axis, rank_4, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
-from gles_delegate.ops.lib.options import Bool, Float32, Int32, Options
+from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, moved_output, reshape_view, same_texels, view
 from gles_delegate.shaders.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
@@ -345,6 +346,94 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
         steps.append(reduction(node, x, result, stage, combination, divisor))
         x = result
     return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
+
+
+REGIONS = {
+    **dict.fromkeys(("ADD", "STABLEHLO_ADD"), "SUM"),
+    **dict.fromkeys(("MUL", "STABLEHLO_MULTIPLY"), "PRODUCT"),
+    **dict.fromkeys(("MAXIMUM", "STABLEHLO_MAXIMUM", "LOGICAL_OR"), "LARGEST"),
+    **dict.fromkeys(("MINIMUM", "STABLEHLO_MINIMUM", "LOGICAL_AND", "STABLEHLO_AND"), "SMALLEST"),
+}
+"""Macros of shaders by the op of a subgraph that combines two elements."""
+
+
+def region(node: NodeView, index: int, dtype: str) -> str:
+    """How a subgraph combines two elements: a macro, or "LATER" if its result is the second."""
+    if not 0 <= index < len(node.graph.subgraphs):
+        raise Unsupported(f"no subgraph {index}")
+    body = node.graph.subgraphs[index]
+    if not body.nodes and body.outputs == body.inputs[1:] != ():
+        return "LATER"
+    names = ", ".join(inner.op for inner in body.nodes)
+    (inner,) = body.nodes if len(body.nodes) == 1 else (None,)
+    is_sum = inner is not None and (
+        sorted(inner.inputs) == sorted(body.inputs)
+        and (len(body.inputs), inner.outputs) == (2, body.outputs)
+        and not (inner.op in ("ADD", "MUL") and inner.options and inner.options.scalar(0, "int8"))
+    )
+    is_logical = names in ("LOGICAL_OR", "LOGICAL_AND", "STABLEHLO_AND")
+    if not is_sum or names not in REGIONS or dtype == "float16" or is_logical != (dtype == "bool"):
+        raise Unsupported(f"{dtype} combined by {names}")
+    return REGIONS[names]
+
+
+@dataclass(frozen=True)
+class StablehloReduceWindowOptions(Options):
+    window_dimensions: Longs = ()
+    window_strides: Longs = ()
+    base_dilations: Longs = ()
+    window_dilations: Longs = ()
+    padding: Longs = ()
+    body_subgraph_index: Int32 = 0
+
+
+@op("STABLEHLO_REDUCE_WINDOW", options=StablehloReduceWindowOptions)
+def reduce_window(node: NodeView, options: StablehloReduceWindowOptions) -> list[Step]:
+    """The elements under windows, combined one after another with a first value."""
+    refuse_quantized(node)
+    x, initial = inputs(node, (0, 1), "float32", "int32", "int8", "uint8", "int16", "bool")
+    shape, rank, dtype = x.shape, len(x.shape), node.dtype(0)
+    window, strides, base = (
+        options.window_dimensions, options.window_strides, options.base_dilations,
+    )  # fmt: skip
+    dilations, low, high = options.window_dilations, options.padding[::2], options.padding[1::2]
+    lists = (window, strides, base, dilations, low, high)
+    if (
+        {*map(len, lists)} != {rank}
+        or not rank
+        or initial.elements != 1
+        or min(*window, *strides, *base, *dilations) < 1
+    ):
+        raise Unsupported(f"{options} of {list(shape)} from {initial.elements} values")
+    function = region(node, options.body_subgraph_index, dtype)
+    if function == "LATER":
+        raise Unsupported("a window of which the last element is taken")
+    room = [
+        (n - 1) * b + 1 + lo + hi - (w - 1) * d - 1 if n else -1
+        for n, b, lo, hi, w, d in zip(shape, base, low, high, window, dilations, strict=True)
+    ]
+    sizes = tuple(max(r // s + 1, 0) for r, s in zip(room, strides, strict=True))
+    along = (window[-1], strides[-1], base[-1], low[-1], high[-1]) != (1, 1, 1, 0, 0)
+    dims = slice(None) if along or rank == 1 else slice(-1)
+    defines: dict[str, Define] = {
+        "COMBINE": function,
+        "CHANNELS": int(along or rank == 1),
+        "COUNT": prod(window),
+        "DIMS": len(shape[dims]),
+        "SIZES": sizes[dims],
+        "IN_SIZES": shape[dims],
+        "WINDOW": window[dims],
+        "STRIDES": strides[dims],
+        "DILATIONS": dilations[dims],
+        "BASE": base[dims],
+        "LOW": low[dims],
+        "X_STRIDES": row_major(shape[dims]),
+        "IN_PIXELS": x.pixels,
+        "IN_CHANNELS": max(x.channels, 1),
+    }
+    output, passes = node.output(sizes, kind=x.kind, dtype=dtype), 4 * (prod(window) + 1)
+    reads, epilogue = (x, initial), wrapped(dtype)
+    return [by_texel(node, "reduce_window", reads, output, defines, epilogue, passes=passes)]
 
 
 LARGEST_STEP = 5.0

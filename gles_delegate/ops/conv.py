@@ -198,8 +198,13 @@ def _transposed(
     if depth != channels:
         raise Unsupported(f"weights for {depth} channels on an input with {channels}")
     _, out_h, out_w, _ = rank_4(output.shape, "the output")
-    window = Window.of(options, (out_h, out_w), (kernel_h, kernel_w))
-    if (window.out_h, window.out_w) != (in_h, in_w):
+    window = Window.of(options, (out_h, out_w), (kernel_h, kernel_w), may_exceed=True)
+    # JAX's converters crop rows below and columns to the right.
+    steps = (out_h, in_h, window.stride_h, kernel_h), (out_w, in_w, window.stride_w, kernel_w)
+    is_cropped = options.padding == VALID and all(
+        (n - 1) * stride < out <= (n - 1) * stride + kernel for out, n, stride, kernel in steps
+    )
+    if (window.out_h, window.out_w) != (in_h, in_w) and not is_cropped:
         raise Unsupported(
             f"an output of {out_h}x{out_w} pixels from {in_h}x{in_w}; its convolution has "
             f"{window.out_h}x{window.out_w}"

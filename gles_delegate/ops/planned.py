@@ -13,11 +13,21 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.options import Int8, Options
 from gles_delegate.ops.lib.registry import declare
 
-COMPOSITE, IF, WHILE = "STABLEHLO_COMPOSITE", "IF", "WHILE"
+COMPOSITE, IF, CASE, WHILE = "STABLEHLO_COMPOSITE", "IF", "STABLEHLO_CASE", "WHILE"
+EQUAL, SELECT = "EQUAL", "SELECT_V2"
+"""Ops by which a run chooses among branches."""
 TEST = "(while)"
 """The op of nodes that end or continue a WHILE: the condition's result, then the values."""
-INLINED = (COMPOSITE, IF, WHILE, TEST)
+INLINED = (COMPOSITE, IF, CASE, WHILE, TEST)
 """Ops that planning replaces by the nodes of their subgraphs."""
+LASTING = (
+    "ASSIGN_VARIABLE",
+    "CALL_ONCE",
+    "MULTINOMIAL",
+    "RANDOM_STANDARD_NORMAL",
+    "RANDOM_UNIFORM",
+)
+"""Ops that change what a later op or run computes."""
 LONGEST = 1 << 16
 """Maximum number of elements of a RANGE that planning computes."""
 
@@ -68,5 +78,5 @@ declare("DENSIFY", expands=(0,), fold=lambda node: node.graph.tensors[node.input
 declare("WHERE", fold=_fold_where, sized_by=(0,))
 declare("UNIQUE", sized_by=(0,))
 declare("EMBEDDING_LOOKUP_SPARSE", sized_by=(2,))
-declare(IF, WHILE, sized_by=(0,), runs_subgraphs=True)
+declare(IF, CASE, WHILE, sized_by=(0,), runs_subgraphs=True)
 declare("CALL", sized_by=(0,))

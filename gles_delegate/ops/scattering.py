@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination
+from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination, region
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
@@ -89,16 +89,6 @@ class StablehloScatterOptions(Options):
     update_computation: Int32 = 0
 
 
-_COMBINED = {
-    (): "LATER",
-    ("STABLEHLO_ADD",): "SUM",
-    ("STABLEHLO_MULTIPLY",): "PRODUCT",
-    ("STABLEHLO_MAXIMUM",): "LARGEST",
-    ("STABLEHLO_MINIMUM",): "SMALLEST",
-}
-"""The combinations that LiteRT supports, by the ops of the subgraph."""
-
-
 @op("STABLEHLO_SCATTER", options=StablehloScatterOptions)
 def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[Step]:
     """A tensor with windows of updates combined into it at indices."""
@@ -109,13 +99,20 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     along, inserted = options.index_vector_dim, options.inserted_window_dims
     if along != len(batch) - 1:  # along other axes, LiteRT reads beyond the indices
         raise Unsupported(f"indices along axis {along} of {list(batch)}; expected the last")
-    batch, depth, graphs = batch[:-1], batch[-1], node.graph.subgraphs
-    if not 0 <= options.update_computation < len(graphs):
-        raise Unsupported(f"no subgraph {options.update_computation}")
-    ops = tuple(inner.op for inner in graphs[options.update_computation].nodes)
-    if ops not in _COMBINED or dtype == "float16" or (dtype == "bool" and ops):
-        raise Unsupported(f"{dtype} combined by {', '.join(ops)}")
+    batch, depth = batch[:-1], batch[-1]
+    function = region(node, options.update_computation, dtype)
     kept = [axis for axis in range(rank) if axis not in inserted]
+    dims = options.update_window_dims
+    if dims != tuple(sorted({*dims} & {*range(len(updates.shape))})):
+        raise Unsupported(f"windows in the dimensions {list(dims)} of {list(updates.shape)}")
+    order = [*(axis for axis in range(len(updates.shape)) if axis not in dims), *dims]
+    steps: list[Step] = []
+    if order != sorted(order):
+        shape, places = updates.shape, row_major(updates.shape)
+        moved = node.scratch(tuple(shape[axis] for axis in order), "moved", updates.kind)
+        across = View(moved.shape, tuple(places[axis] for axis in order))
+        steps.append(view(updates, moved, across, node.limits, node.index))
+        updates = moved
     window = updates.shape[len(batch) :]
     if (
         not rank
@@ -124,18 +121,18 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
         or not {*axes, *inserted} <= {*range(rank)}
         or updates.shape[: len(batch)] != batch
         or len(window) != len(kept)
-        or options.update_window_dims != tuple(range(len(batch), len(updates.shape)))
+        or len(dims) != len(window)
     ):
         raise Unsupported(
             f"{options} of {list(x.shape)} by indices of {list(indices.shape)} and updates of "
-            f"{list(updates.shape)}; expected windows in the last dimensions"
+            f"{list(updates.shape)}"
         )
     sizes, strides = [1] * rank, [0] * rank
     for axis, size, stride in zip(kept, window, row_major(window), strict=True):
         sizes[axis], strides[axis] = size, stride
     count = prod(batch)
     defines: dict[str, Define] = {
-        "COMBINE": _COMBINED[ops],
+        "COMBINE": function,
         "COUNT": count,
         "DIMS": rank,
         "SIZES": x.shape,
@@ -149,7 +146,8 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
     }
     output = node.output(x.shape, kind=x.kind, dtype=dtype)
     reads, epilogue, passes = (x, indices, updates), wrapped(dtype), 4 * (count + 1) + 1
-    return [by_texel(node, "stablehlo_scatter", reads, output, defines, epilogue, passes=passes)]
+    made = by_texel(node, "stablehlo_scatter", reads, output, defines, epilogue, passes=passes)
+    return [*steps, made]
 
 
 def _segment_count(node: NodeView) -> int:

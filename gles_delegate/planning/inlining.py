@@ -1,7 +1,8 @@
 """Inlining: the nodes of a subgraph replace the node that runs it.
 
-A composite becomes its decomposition, IF becomes the chosen branch, and WHILE becomes its body once
-per iteration, if the conditions depend only on constants and shapes.
+A composite becomes its decomposition, and WHILE becomes its body once per iteration, if the
+conditions depend only on constants and shapes. IF and STABLEHLO_CASE become the chosen branch or,
+if a run chooses, all branches and a selection among their results.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from math import prod
 from typing import TypeVar
+
+import numpy as np
 
 from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
-from gles_delegate.ops.planned import COMPOSITE, IF, TEST, WHILE
+from gles_delegate.ops.planned import CASE, COMPOSITE, EQUAL, IF, LASTING, SELECT, TEST, WHILE
 from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.planning.cells import EnclosingGraph
 from gles_delegate.planning.patterns import JOIN
@@ -73,13 +77,13 @@ class Inliner:
         """
         if not node.outputs:
             raise Unsupported("the node has no outputs; expected at least one")
-        if len(node.subgraphs) != (1 if node.op == COMPOSITE else 2):
+        count = len(node.subgraphs)
+        if count != {COMPOSITE: 1, CASE: max(count, 1)}.get(node.op, 2):
             raise Unsupported("it names no subgraph")
         if node.op == COMPOSITE:
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
-        elif node.op == IF:
-            branch = node.subgraphs[0 if self._holds(node) else 1]
-            nodes, results = self._insert(node, branch, node.inputs[1:])
+        elif node.op in (IF, CASE):
+            nodes, results = self._branches(node, shapes)
         elif node.op == WHILE:
             iteration, lists = node, list[tuple[int, int]]()
             if not isinstance(node, UnrolledIteration):
@@ -98,6 +102,46 @@ class Inliner:
             op, inputs = (JOIN, elements[i]) if i in elements else (IDENTITY, (result,))
             nodes.append(Node(node.index, op, 1, inputs, (output,)))
         return nodes
+
+    def _branches(
+        self, node: Node, shapes: Mapping[int, Shape]
+    ) -> tuple[list[Node], tuple[int, ...]]:
+        """The nodes of the chosen branch, and its outputs; or of all, with those of the chosen."""
+        chooser, branches = self._tensors[node.inputs[0]], node.subgraphs
+        if node.op == IF:
+            branches = branches[::-1]  # the one for false first
+        if prod(shapes[chooser.index]) != 1:
+            raise Unsupported(f"its branch is chosen by {list(shapes[chooser.index])}")
+        if chooser.is_constant:
+            number = int(chooser.array().item())  # LiteRT takes the last for others
+            branch = branches[number] if 0 <= number < len(branches) else branches[-1]
+            return self._insert(node, branch, node.inputs[1:])
+        for index in called_by(self._graph, [node]):
+            kept = [inner.op for inner in self._subgraphs[index].nodes if inner.op in LASTING]
+            if kept:
+                raise Unsupported(f"a run chooses a branch, and {kept[0]} changes what comes later")
+        nodes, results = self._insert(node, branches[-1], node.inputs[1:])
+        around = EnclosingGraph(self._subgraphs, self._tensors, shapes, self._added)
+        for number in range(len(branches) - 2, -1, -1):
+            self._require_same(results, node.outputs, "output")
+            more, others = self._insert(node, branches[number], node.inputs[1:])
+            self._require_same(others, node.outputs, "output")
+            nodes += more
+            condition, pair = node.inputs[0], (results, others)
+            if node.op == CASE:
+                condition = around.tensor("chosen", shapes[chooser.index], "bool")
+                this = around.constant("branch", np.array(number, np.int32))
+                nodes.append(Node(node.index, EQUAL, 1, (node.inputs[0], this), (condition,)))
+                pair = others, results
+            selected = []
+            for x, y, output in zip(*pair, node.outputs, strict=True):
+                selected.append(len(self._tensors))
+                like = replace(self._tensors[output], index=selected[-1], is_derived=True)
+                self._tensors.append(like)
+                select = Node(node.index, SELECT, 1, (condition, x, y), (selected[-1],))
+                nodes.append(select)
+            results = tuple(selected)
+        return nodes, results
 
     def _next_iteration(self, node: Node) -> list[Node]:
         """The nodes of the body, and the WHILE with their results. Lists stay as they are."""

@@ -1,4 +1,4 @@
-"""IF and WHILE, whose subgraphs take their place where constants and shapes give the conditions."""
+"""IF, STABLEHLO_CASE and WHILE, whose subgraphs take their place."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,7 +29,7 @@ def check(host: Host, content: bytes, s: Sketch, whole: bool = True) -> None:
     with gd.GpuDelegate(options, model=content if host is in_litert else None) as delegate:
         interpreter = host(delegate, content)
         assert delegate.report.fully_delegated == whole
-        for feeds in (s.feeds, [2 * array for array in s.feeds]):
+        for feeds in (s.feeds, [-2 * array for array in s.feeds]):
             assert_close(run(interpreter, feeds), run_litert(content, feeds))
 
 
@@ -126,20 +126,96 @@ def test_a_constant_chooses_a_branch(host: Host, condition: bool) -> None:
     check(host, s.build([s.op("ABS", [y], [SHAPE])]), s)
 
 
+def signed(s: Sketch, x: int) -> int:
+    """Whether the sum of `x` is positive."""
+    total = s.op("SUM", [x, s.constant(np.array([0, 1, 2], np.int32))], [()])
+    return s.op("GREATER", [total, s.constant(np.float32(0))], [s.tensor((), np.bool_)])
+
+
 @both_hosts
-def test_a_run_time_condition_stays_on_the_cpu(host: Host) -> None:
+def test_a_run_chooses_a_branch(host: Host) -> None:
     s = sketch()
     x = s.feed(SHAPE)
-    axes = s.constant(np.array([0, 1, 2], np.int32))
-    total = s.op("SUM", [x, axes], [()])
-    positive = s.op("GREATER", [total, s.constant(np.float32(0))], [s.tensor((), np.bool_)])
-    y = branches(s, positive, s.op("NEG", [x], [SHAPE]))
-    content = s.build([s.op("ABS", [y], [SHAPE])])
-    check(host, content, s, whole=False)
-    lowered = lower_graph(read_model(content), Limits())
-    assert lowered.reasons[3] == (
-        "its condition is computed at run time; expected one that only constants and shapes decide"
-    )
+    y = branches(s, signed(s, x), s.op("NEG", [x], [SHAPE]))
+    check(host, s.build([s.op("ABS", [y], [SHAPE])]), s)
+
+
+def case(s: Sketch, index: int, values: list[int], outputs: int = 1) -> list[int]:
+    """STABLEHLO_CASE with three branches, one of which itself chooses one."""
+
+    def branch(*ops: str) -> Callable[[ModelBuilder], list[int]]:
+        def build(b: ModelBuilder) -> list[int]:
+            x, y = b.input(SHAPE), b.input(SHAPE)
+            return [b.op(op, [z], [SHAPE]) for op, z in zip(ops, (x, y), strict=False)]
+
+        return build
+
+    def choosing(b: ModelBuilder) -> list[int]:
+        x, y = b.input(SHAPE), b.input(SHAPE)
+        condition = b.op("GREATER", [b.op("SUM", [y, axes(b)], [()]), zero(b)], [flag(b)])
+        chosen = [b.tensor(SHAPE) for _ in range(outputs)]
+        b.op("IF", [condition, x, y], chosen, then_subgraph_index=1, else_subgraph_index=2)
+        return chosen
+
+    def axes(b: ModelBuilder) -> int:
+        return b.constant(np.array([0, 1, 2], np.int32))
+
+    def zero(b: ModelBuilder) -> int:
+        return b.constant(np.float32(0))
+
+    def flag(b: ModelBuilder) -> int:
+        return b.tensor((), np.bool_)
+
+    names = ("EXP", "TANH", "NEG", "ABS", "LOGISTIC", "SQUARE")
+    parts = [names[2 * i : 2 * i + outputs] for i in range(3)]
+    found = [s.subgraph(branch(*part)) for part in parts[:2]]
+    assert found == [1, 2]
+    found.append(s.subgraph(choosing))
+    results = [s.tensor(SHAPE) for _ in range(outputs)]
+    s.op("STABLEHLO_CASE", [index, *values], results, branch_subgraph_indices=found)
+    return results
+
+
+@both_hosts
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("number", [-1, 0, 1, 2, 3])
+@pytest.mark.parametrize("at_run_time", [False, True])
+def test_a_number_chooses_a_branch(
+    host: Host, at_run_time: bool, number: int, outputs: int
+) -> None:
+    """The last, if there is none with it."""
+    s = sketch()
+    values = [s.feed(SHAPE), s.feed(SHAPE)]
+    index = s.constant(np.array(number, np.int32))
+    if at_run_time:
+        shown = s.op("CAST", [signed(s, values[0])], [s.tensor((), np.int32)])
+        index = s.op("ADD", [index, shown], [s.tensor((), np.int32)])
+    content = s.build(case(s, index, values, outputs))
+    check(host, content, s)
+
+
+@pytest.mark.parametrize(
+    ("op", "found"),
+    [("RANDOM_UNIFORM", "RANDOM_UNIFORM changes what comes later"), ("ABS", "another type")],
+)
+def test_a_run_does_not_choose_among_such_branches(op: str, found: str) -> None:
+    s = sketch()
+    x = s.feed(SHAPE)
+
+    def branch(b: ModelBuilder) -> list[int]:
+        y = b.input(SHAPE)
+        if op == "ABS":
+            return [b.op("CAST", [y], [b.tensor(SHAPE, np.int32)])]
+        shape = b.constant(np.array(SHAPE, np.int32))
+        return [b.op(op, [shape], [b.tensor(SHAPE)])]
+
+    options = {
+        "then_subgraph_index": s.subgraph(branch),
+        "else_subgraph_index": s.subgraph(lambda b: [b.op("TANH", [b.input(SHAPE)], [SHAPE])]),
+    }
+    y = s.op("IF", [signed(s, x), x], [s.tensor(SHAPE)], **options)
+    lowered = lower_graph(read_model(s.build([y])), Limits())
+    assert found in lowered.reasons[2]
 
 
 @both_hosts
@@ -167,7 +243,7 @@ def test_a_branch_without_one_of_the_inputs(host: Host, at_run_time: bool) -> No
     else:
         condition = s.constant(np.array(False))
     z = s.op("IF", [condition, x, y], [s.tensor(SHAPE)], **options)
-    check(host, s.build([s.op("ABS", [z], [SHAPE])]), s, whole=not at_run_time)
+    check(host, s.build([s.op("ABS", [z], [SHAPE])]), s)
 
 
 @both_hosts

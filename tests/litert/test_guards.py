@@ -76,6 +76,10 @@ CASES_OF: dict[str, tuple[str, ...]] = {
     ),
     "random": ("RANDOM_UNIFORM shape=7,",),
     "reduce": ("MEAN x=7, axes=0, keep_dims=False", "MEAN x=3x5 axes=0, keep_dims=False"),
+    "reduce_window": (
+        "STABLEHLO_REDUCE_WINDOW x=17, window=4, strides=3, padding=-1x2",
+        "STABLEHLO_REDUCE_WINDOW x=4x3 window=2x1 dtype=int8",
+    ),
     "resize_bilinear": ("RESIZE_BILINEAR x=1x3x4x18 size=3x7",),
     "resize_nearest": ("RESIZE_NEAREST_NEIGHBOR x=1x3x4x18 size=3x7",),
     "reverse_sequence": ("REVERSE_SEQUENCE x=3x7x18 seq_dim=1 batch_dim=0",),

@@ -176,6 +176,8 @@ def scatter_cases() -> Iterator[Attributes]:
     yield dict(x=(4, 5), sizes=(1, 1), dropped=(0, 1), at=(6, 2), axes=(0, 1), by="ADD")
     yield dict(x=(1, 9, 2, 8), sizes=(1, 1, 2, 8), at=(1,), axes=(1,), dropped=(1,))
     yield dict(x=(9,), sizes=(3,), at=(1,), axes=(0,))
+    yield dict(rows, at=(4, 1), first=True)
+    yield dict(cube, at=(2, 3, 2), axes=(2, 0), first=True)
     for dtype in ("uint8", "int16", "bool"):
         yield dict(rows, at=(4, 1), dtype=dtype)
 
@@ -188,14 +190,83 @@ def scatter_random(rng: random.Random) -> Attributes:
     at = (*random_dims(rng, rng.randint(0, 2), 4), len(axes))
     by = rng.choice(("", "ADD", "MAXIMUM"))
     return dict(
-        x=x, at=at, sizes=sizes, axes=axes, dropped=dropped, by=by, spread=rng.randint(0, 3)
+        x=x, at=at, sizes=sizes, axes=axes, dropped=dropped, by=by, spread=rng.randint(0, 3),
+        first=rng.random() < 0.3,
+    )  # fmt: skip
+
+
+def reduce_window(
+    s: Sketch,
+    op: str,
+    x: Dims,
+    window: Dims,
+    strides: Dims = (),
+    base: Dims = (),
+    dilations: Dims = (),
+    padding: Dims = (),
+    by: str = "ADD",
+    first: float | None = None,
+    special: bool = False,
+    dtype: str = "float32",
+) -> int:
+    """``padding``: before and after each dimension; ``first``: what a window begins with."""
+
+    def region(inner: ModelBuilder) -> list[int]:
+        both = [inner.input((), dtype), inner.input((), dtype)]
+        return [inner.op(by, both, [()])]
+
+    ones = (1,) * len(x)
+    values = random_values(s, x, dtype)
+    if special:
+        values.ravel()[::3], values.ravel()[1::4] = np.nan, np.inf
+    neutral = {"ADD": 0, "MUL": 1, "LOGICAL_AND": 1, "LOGICAL_OR": 0}
+    start = np.asarray(neutral.get(by, 3) if first is None else first).astype(dtype)
+    return s.op(
+        op, [s.feed(values=values, dtype=dtype), s.constant(start)], [s.tensor(None, dtype)],
+        window_dimensions=window, window_strides=strides or ones, base_dilations=base or ones,
+        window_dilations=dilations or ones, padding=padding or (0,) * 2 * len(x),
+        body_subgraph_index=s.subgraph(region),
+    )  # fmt: skip
+
+
+def reduce_window_cases() -> Iterator[Attributes]:
+    image = dict(x=(2, 9, 8, 6), window=(1, 3, 2, 1))
+    for by in ("ADD", "MUL", "MAXIMUM", "MINIMUM"):
+        yield dict(image, by=by)
+        yield dict(image, by=by, strides=(1, 2, 3, 1), padding=(0, 0, 1, 2, 0, 3, 0, 0), first=2)
+        yield dict(image, by=by, base=(1, 2, 3, 1), dilations=(1, 3, 2, 1), padding=(1,) * 8)
+        yield dict(x=(3, 7), window=(2, 3), by=by, strides=(1, 2), padding=(1, 1, 2, -1))
+        yield dict(x=(4, 5), window=(2, 2), by=by, dtype="int32", first=-7)
+    for by in ("MAXIMUM", "MINIMUM"):
+        yield dict(image, by=by, special=True, first=0)
+    yield dict(x=(1, 5, 6, 4, 3), window=(1, 2, 2, 2, 1), strides=(1, 2, 2, 2, 1))
+    yield dict(x=(1, 8, 9, 3), window=(1, 8, 1, 1), padding=(0, 0, 7, 0, 0, 0, 0, 0), by="MUL")
+    yield dict(x=(1, 3, 4, 2, 3, 5), window=(1, 1, 2, 2, 3, 1), padding=(0,) * 10 + (0, 1))
+    yield dict(x=(17,), window=(4,), strides=(3,), padding=(-1, 2))
+    yield dict(x=(3, 2), window=(4, 1))
+    yield dict(x=(5, 6), window=(3, 2), padding=(-2, 0, 0, -3))
+    yield from each(dict(x=(4, 3), window=(2, 1)), dtype=("int8", "uint8", "int16"))
+    for by in ("LOGICAL_AND", "LOGICAL_OR"):
+        yield dict(x=(5, 6), window=(3, 2), by=by, dtype="bool")
+
+
+def reduce_window_random(rng: random.Random) -> Attributes:
+    x = random_dims(rng, rng.randint(1, 5), 6)
+    window, strides, base, dilations = (
+        tuple(rng.randint(1, most) for _ in x) for most in (3, 3, 2, 2)
     )
+    return dict(
+        x=x, window=window, strides=strides, base=base, dilations=dilations,
+        padding=tuple(rng.randint(-1, 3) for _ in (*x, *x)), by=rng.choice(("ADD", "MAXIMUM")),
+        first=rng.randint(-2, 2),
+    )  # fmt: skip
 
 
 OPS: dict[str, Op] = {
     "STABLEHLO_SCATTER": Op(scatter, scatter_cases, scatter_random),
     "STABLEHLO_GATHER": Op(gather, gather_cases, gather_random),
     "STABLEHLO_PAD": Op(pad, pad_cases, pad_random),
+    "STABLEHLO_REDUCE_WINDOW": Op(reduce_window, reduce_window_cases, reduce_window_random),
 }
 
 LEFT_TO_LITERT: Cases = (
@@ -207,9 +278,5 @@ LEFT_TO_LITERT: Cases = (
         "STABLEHLO_SCATTER",
         dict(x=(5, 7), at=(1, 4), sizes=(1, 7), axes=(0,), dropped=(0,), along=0),
     ),
-    (
-        "STABLEHLO_SCATTER",
-        dict(x=(5, 7), at=(4, 1), sizes=(1, 7), axes=(0,), dropped=(0,), first=True),
-    ),
 )
-"""Index vectors that do not lie along the last dimension, windows that do not lie in the last."""
+"""Index vectors that do not lie along the last dimension."""

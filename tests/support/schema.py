@@ -63,6 +63,9 @@ _FIELDS = {
     ),
     "BatchMatMulOptions": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
     "BucketizeOptions": "boundaries:[float32]",
+    "StablehloCaseOptions": "branch_subgraph_indices:[int32]",
+    "StablehloReduceWindowOptions": "window_dimensions:[int64] window_strides:[int64] "
+    "base_dilations:[int64] window_dilations:[int64] padding:[int64] body_subgraph_index:int32",
     "StablehloGatherOptions": "offset_dims:[int64] collapsed_slice_dims:[int64] "
     "start_index_map:[int64] index_vector_dim:int64 slice_sizes:[int64] indices_are_sorted:bool",
     "StablehloPadOptions": "edge_padding_low:[int64] edge_padding_high:[int64] "

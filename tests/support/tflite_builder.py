@@ -37,8 +37,10 @@ _SHARED_OPTIONS = {
     ),
 }
 _SECOND_OPTIONS = {
+    "STABLEHLO_CASE": "StablehloCaseOptions",
     "STABLEHLO_GATHER": "StablehloGatherOptions",
     "STABLEHLO_PAD": "StablehloPadOptions",
+    "STABLEHLO_REDUCE_WINDOW": "StablehloReduceWindowOptions",
     "STABLEHLO_SCATTER": "StablehloScatterOptions",
 }
 _OPTIONS_BY_LOWER_NAME = {name.lower(): name for name in BUILTIN_OPTIONS}
