@@ -87,8 +87,8 @@ def find_detector(
     raise ValueError(
         "expected the outputs of a detector of faces, palms or poses, of TensorFlow's SSD, of "
         "TFLite_Detection_PostProcess or of YOLO, found "
-        f"{[list(shape) for shape in output_shapes]} for an input {list(input_shape)}; make a "
-        "Detector or a YoloDetector for it"
+        f"{[list(shape) for shape in output_shapes]} for an input {list(input_shape)}; another "
+        "task may fit, and in Python a Detector or a YoloDetector says how to read others"
     )
 
 

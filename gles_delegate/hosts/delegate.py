@@ -382,9 +382,12 @@ class GpuDelegate(NotPickled, Closing):
 
 def _require_types(options: object, model: object, progress: object) -> None:
     if not isinstance(options, GpuDelegateOptions | None):
+        example = "GpuDelegateOptions(own_thread=True)"
+        if isinstance(options, str | os.PathLike):
+            example = f"model={os.fspath(options)!r}"
         raise TypeError(
             f"options must be a gles_delegate.GpuDelegateOptions, not a {type(options).__name__}: "
-            "write GpuDelegate(GpuDelegateOptions(own_thread=True)), for example"
+            f"write GpuDelegate({example}), for example"
         )
     if not isinstance(model, str | os.PathLike | bytes | bytearray | memoryview | None):
         raise TypeError(

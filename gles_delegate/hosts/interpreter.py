@@ -297,9 +297,14 @@ class Interpreter(NotPickled, Closing):
         for index, array in values.items():
             tensor = self._graph.subgraphs[subgraph].tensors[index]
             if tensor.type.array and array.dtype != tensor.type.array:
+                advice = "convert the array with astype"
+                if array.dtype.kind not in "biuf":
+                    advice = "expected an array of numbers"
+                elif tensor.dtype == "float32" and array.dtype == np.uint8:
+                    advice += ", and scale a picture as ImageTransform.for_input does"
                 raise ValueError(
                     f"cannot set input {index} {tensor.name!r}: expected the dtype {tensor.dtype}, "
-                    f"found {array.dtype}; convert the array with astype"
+                    f"found {array.dtype}; {advice}"
                 )
         with self._lock:
             self._ensure_safe()

@@ -18,6 +18,7 @@ _TORCH = "a PyTorch file: convert the model to .tflite with litert-torch"
 _KERAS = "a Keras model: convert it with tf.lite.TFLiteConverter.from_keras_model"
 _SAVED = "a SavedModel of TensorFlow: convert it with tf.lite.TFLiteConverter.from_saved_model"
 _KINDS = (
+    (rb"[\t\n\r -~]{8,}\Z", "a text: the model is a file that ends in .tflite"),
     (rb"version https://git-lfs", "a Git LFS pointer: get the file itself with `git lfs pull`"),
     (
         rb"(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype html|html|head|body)\b",
@@ -33,7 +34,7 @@ _KINDS = (
     (rb"\xff\xd8\xff|\x89PNG|GIF8|BM|RIFF.{4}WEBP", "a picture: the model comes first"),
     (rb"\x1f\x8b", "compressed: unpack it with gunzip or tar"),
 )  # fmt: skip
-"""Patterns of the first bytes, and what the file is."""
+"""Patterns of the first bytes, and what the file is; the last that matches counts."""
 
 
 def require_regular(path: str | os.PathLike[str]) -> None:

@@ -6,6 +6,7 @@ Slot numbers follow the TFLite schema, tensorflow/lite/schema/schema.fbs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -141,7 +142,10 @@ def naming_file(path: str | bytes | os.PathLike[str]) -> Iterator[None]:
         name = repr(os.fspath(path))
         if len(name) > _LONGEST_NAME:
             name = f"{name[:_LONGEST_NAME]}..."
-        raise ModelError(f"Could not open {name}: {reason_of(error)}") from error
+        reason = reason_of(error)
+        if re.match(r"['\"]https?:", name):
+            reason = "it is an address: download the file first"
+        raise ModelError(f"Could not open {name}: {reason}") from error
 
 
 def read_content(file: Path) -> Content:

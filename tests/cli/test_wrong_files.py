@@ -52,7 +52,8 @@ WRONG = {
     "saved.zip": (zipped("m/saved_model.pb"), "a SavedModel .*from_saved_model"),
     "m.tflite.gz": (b"\x1f\x8b\x08\0\0\0\0\0", "it is compressed: unpack it"),
     "empty.tflite": (b"", "it is empty: download or copy it again"),
-    "other.tflite": (b"some other file", r"expected the identifier b'TFL3' .*found b' oth'"),
+    "README.md": (b"# A model\n\nTo be read.\n", "it is a text: the model is a file that ends in"),
+    "other.tflite": (b"another\x01 file", r"expected the identifier b'TFL3' .*found b'her\\x01'"),
 }
 READERS: dict[str, Callable[[Path], object]] = {
     "Interpreter": gd.Interpreter,

@@ -463,7 +463,7 @@ def test_content_that_is_no_bytes(content: Any) -> None:
         ("missing", "No such file"),
         ("directory", "Is a directory"),
         ("empty", "not a .tflite model"),
-        ("text", "not a .tflite model.*expected the identifier b'TFL3'"),
+        ("text", "not a .tflite model.*it is a text"),
         ("half", "was the file cut off"),
         ("nul\0", "null byte"),
     ],
@@ -483,6 +483,11 @@ def test_files_that_are_no_model(name: str, message: str, tmp_path: Path) -> Non
     assert isinstance(caught.value, ValueError)
     if name not in contents:
         assert repr(str(path)) in str(caught.value)
+
+
+def test_an_address_is_no_file() -> None:
+    with pytest.raises(gd.ModelError, match=r"'https://x\.org/m\.tflite': it is an address: down"):
+        gd.Interpreter("https://x.org/m.tflite")
 
 
 @pytest.mark.parametrize("arguments", [{}, {"model_path": "m.tflite", "model_content": b"TFL3"}])
