@@ -4,7 +4,8 @@
 // The channels of GROUP pixels in a row, less their mean, times FACTOR / sqrt(sum of squares /
 // DIVISOR + EPSILON).
 #ifndef ASSEMBLED
-#define GROUP 1  // pixels that share a mean and a sum
+#define GROUPED 0  // 1: several pixels share a mean and a sum
+#define GROUP 1  // their number
 #define CENTERED 1  // 0: nothing is subtracted
 #define DIVISOR 7.0
 #define EPSILON 1e-5
@@ -17,7 +18,7 @@
 INPUT0(X)
 
 // The slice and the pixel of texel `i` of the group whose first pixel is `first`.
-#if GROUP == 1
+#if !GROUPED
 #define TEXELS OUT_SLICES
 #define SLICE(i) (i)
 #define PIXEL(i) first

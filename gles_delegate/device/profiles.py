@@ -30,6 +30,7 @@ class TileSearch:
             time of about 5 ms.
         along: Whether lanes of a vector may lie along the pixels, and along the slices.
         few: Allow only a few sizes, so that more layers share programs.
+        one: With `few`, allow only the largest that fits.
     """
 
     texels: int
@@ -40,6 +41,7 @@ class TileSearch:
     compile_cost: int = 550
     along: tuple[bool, bool] = (True, True)
     few: bool = False
+    one: bool = False
 
 
 @dataclass(frozen=True)
@@ -215,7 +217,7 @@ LLVMPIPE = Profile(
         TileSearch(104, 104, 250, slices=6, along=(True, False)),
         TileSearch(104, 104, 250, slices=6, along=(False, True)),
     ),
-    first_search=TileSearch(8, 8, 100, 4, compile_cost=1000, few=True),
+    first_search=TileSearch(8, 8, 100, 4, 2, along=(True, False), few=True, one=True),
     tiles_unrolled=True,
     # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
     image_reads=True,

@@ -24,6 +24,7 @@ from gles_delegate.ops.lib.grid import (
 from gles_delegate.ops.lib.index import merged, normal_axis, rank_4, row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
+from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, moved_output, reshape_view, same_texels, view
 from gles_delegate.shaders.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
@@ -348,35 +349,6 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
 
 
-REGIONS = {
-    **dict.fromkeys(("ADD", "STABLEHLO_ADD"), "SUM"),
-    **dict.fromkeys(("MUL", "STABLEHLO_MULTIPLY"), "PRODUCT"),
-    **dict.fromkeys(("MAXIMUM", "STABLEHLO_MAXIMUM", "LOGICAL_OR"), "LARGEST"),
-    **dict.fromkeys(("MINIMUM", "STABLEHLO_MINIMUM", "LOGICAL_AND", "STABLEHLO_AND"), "SMALLEST"),
-}
-"""Macros of shaders by the op of a subgraph that combines two elements."""
-
-
-def region(node: NodeView, index: int, dtype: str) -> str:
-    """How a subgraph combines two elements: a macro, or "LATER" if its result is the second."""
-    if not 0 <= index < len(node.graph.subgraphs):
-        raise Unsupported(f"no subgraph {index}")
-    body = node.graph.subgraphs[index]
-    if not body.nodes and body.outputs == body.inputs[1:] != ():
-        return "LATER"
-    names = ", ".join(inner.op for inner in body.nodes)
-    (inner,) = body.nodes if len(body.nodes) == 1 else (None,)
-    is_sum = inner is not None and (
-        sorted(inner.inputs) == sorted(body.inputs)
-        and (len(body.inputs), inner.outputs) == (2, body.outputs)
-        and not (inner.op in ("ADD", "MUL") and inner.options and inner.options.scalar(0, "int8"))
-    )
-    is_logical = names in ("LOGICAL_OR", "LOGICAL_AND", "STABLEHLO_AND")
-    if not is_sum or names not in REGIONS or dtype == "float16" or is_logical != (dtype == "bool"):
-        raise Unsupported(f"{dtype} combined by {names}")
-    return REGIONS[names]
-
-
 @dataclass(frozen=True)
 class StablehloReduceWindowOptions(Options):
     window_dimensions: Longs = ()
@@ -483,7 +455,9 @@ def _softmax(node: NodeView, beta: float, logarithm: bool = False) -> list[Step]
     grid = pixel_grid(output, node.limits)
     lanes = grid.reduction_lanes
     block = min(ROW_BLOCK, max(1, ceil(x.slices / lanes)))
-    defines: dict[str, Define] = {"BETA": beta, "BLOCK": block, **x.size_defines("IN")}
+    even = int(x.channels % (4 * block * lanes) == 0)
+    defines: dict[str, Define] = {"BETA": beta, "BLOCK": block, "EVEN": even}
+    defines |= x.size_defines("IN")
     # Of one element, drivers simplify the logarithm of the exponential, and lose NaN.
     results: dict[str, Define] = {
         "LOGARITHM": int(logarithm),

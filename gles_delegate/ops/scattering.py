@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination, region
+from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combination
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import phwc4
+from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, reshape_view, view
 from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step

@@ -383,6 +383,7 @@ def _dispatch(
     elif grid.reduction_lanes == 1:
         grid = with_reduction_lanes(grid, texels, limits)
     defines: dict[str, Define] = {
+        "GROUPED": int(group > 1),
         "GROUP": group,
         "CENTERED": int(squares.center > 0),
         "DIVISOR": scale.divisor,

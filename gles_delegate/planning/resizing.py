@@ -17,7 +17,7 @@ from gles_delegate.shaders.files import is_own, read_body
 
 _Numbers: TypeAlias = Mapping[NumberKey, float]
 
-SHARED = frozenset({"view", "elementwise", "reduce"})
+SHARED = frozenset({"view", "elementwise", "reduce", "normalize", "softmax", "batch_matmul"})
 """Shaders that a plan has many of."""
 SWITCHES = ("_SAME_PIXELS", "_ONE_CHANNEL")
 """Ends of the names of numbers that choose between ways to read, and stay constants."""

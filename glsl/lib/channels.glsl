@@ -8,11 +8,7 @@ const float LOWEST_FLOAT = -3.402823466e38;
 
 // A texel with `fill` in the lanes past the last channel.
 vec4 masked(int slice, vec4 v, float fill) {
-#if OUT_CHANNELS % 4 == 0
-  return v;
-#else
-  return mix(vec4(fill), v, lanes_below(OUT_CHANNELS - 4 * slice));
-#endif
+  return OUT_CHANNELS % 4 == 0 ? v : mix(vec4(fill), v, lanes_below(OUT_CHANNELS - 4 * slice));
 }
 
 // The largest lane of `v` in all invocations of the pixel.

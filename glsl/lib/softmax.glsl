@@ -5,13 +5,13 @@
 #ifndef ASSEMBLED
 #define BETA 1.0
 #define BLOCK 2  // texels that an invocation reads at once
+#define EVEN 0  // 1: blocks and lanes divide the channels
 #define IN_CHANNELS 7
 #define IN_PIXELS 60
 #endif
 #include "lib/channels.glsl"
 
 #define IN_SLICES ((IN_CHANNELS + 3) / 4)
-#define EVEN (IN_CHANNELS % (4 * BLOCK * REDUCTION_LANES) == 0)
 
 INPUT0(X)
 

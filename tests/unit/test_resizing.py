@@ -62,7 +62,7 @@ def test_what_does_not_change_stays_a_constant() -> None:
     [
         ("view", {"MIRROR", "DIMS", "WHOLE_TEXELS"}, {"SIZES", "LOWER", "IN_PIXELS", "OUT_PIXELS"}),
         ("conv_2d", {"PIXELS", "COLUMNS", "KERNEL_W", "IN_LANES"}, {"IN_W", "IN_SLICES"}),
-        ("softmax", {"LOGARITHM", "OUT_CHANNELS"}, {"OUT_PIXELS", "BETA"}),
+        ("softmax", {"LOGARITHM", "EVEN"}, {"OUT_PIXELS", "OUT_CHANNELS", "BETA"}),
     ],
 )
 def test_what_glsl_needs_as_constants(shader: str, constants: set[str], others: set[str]) -> None:

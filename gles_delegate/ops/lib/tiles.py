@@ -248,7 +248,10 @@ def searched_length(search: TileSearch, window: Window, most: int) -> int:
 
 
 def _sizes(search: TileSearch, most: int, few: tuple[int, ...] = FEW_SIZES) -> list[int]:
-    return [size for size in few if size <= most] if search.few else [*range(1, most + 1)]
+    if not search.few:
+        return [*range(1, most + 1)]
+    sizes = [size for size in few if size <= most]
+    return sizes[-1:] if search.one else sizes
 
 
 Option = TypeVar("Option")
