@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from gles_delegate.errors import DelegateError, sentence_of
@@ -207,7 +207,8 @@ def print_report(text: str) -> None:
 def print_table(rows: Sequence[dict[str, Any]]) -> None:
     """Print rows with the same keys as a table with a header, without columns that are empty."""
     filled = [key for key in (rows[0] if rows else ()) if any(row[key] != "" for row in rows)]
-    table = Table(*filled, box=None, pad_edge=False)
+    columns = [Column(key, no_wrap=key == filled[0]) for key in filled]
+    table = Table(*columns, box=None, pad_edge=False)
     _print_trimmed(table, ([row[key] for key in filled] for row in rows))
 
 

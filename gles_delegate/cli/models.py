@@ -65,7 +65,8 @@ def _named(names: Sequence[str], known: Sequence[PublishedModel]) -> list[Publis
     listed = {_without_ending(model.name): model for model in known}
     for name in names:
         if (short := _without_ending(name)) not in listed:
-            near = difflib.get_close_matches(short.lower(), listed, 1)
+            part = [name for name in listed if short.lower() in name]
+            near = part[:1] or difflib.get_close_matches(short.lower(), listed, 1)
             hint = f"; did you mean {listed[near[0]].name}?" if near else ""
             expected = "expected a name that `gles-delegate models` lists"
             raise common.wrong_usage(f"{expected}, found {name!r}{hint}")
@@ -88,8 +89,8 @@ def _list(chosen: Sequence[PublishedModel], is_whole: bool, as_json: bool) -> No
         common.print_table([_row(model) for model in chosen])
         print()
         common.print_text(
-            "`gles-delegate models get NAME` downloads one; without get, it shows the address. "
-            "One without a size is not downloaded: its SHA-256 is not known."
+            "`gles-delegate models get NAME` downloads one; without get, it shows the license and "
+            "the address. One without a size is not downloaded: its SHA-256 is not known."
         )
 
 
@@ -114,8 +115,8 @@ def _get(chosen: Sequence[PublishedModel], folder: Path, as_json: bool) -> None:
 
 
 def _row(model: PublishedModel) -> dict[str, str]:
-    row = {"name": model.name, "task": model.task, "license": model.license}
-    return {**row, "size": common.megabytes(model.bytes) if model.bytes else ""}
+    size = common.megabytes(model.bytes) if model.bytes else ""
+    return {"name": model.name, "size": size, "task": model.task}
 
 
 def check(file: Path, known: Sequence[PublishedModel]) -> tuple[bool, str]:

@@ -29,6 +29,14 @@ def test_commands_have_the_options_that_are_named(page: str) -> None:
         assert {*re.findall(r"(?<=\s)--[a-z-]+", rest)} <= {*known, "--help"}, rest
 
 
+def test_the_reference_has_every_command() -> None:
+    """The page reads the group's own commands, and apps' commands one by one."""
+    context = click.Context(gles_delegate)
+    listed = re.findall(r"^    :command: (\w+)$", TEXTS["docs/cli.md"], re.MULTILINE)
+    own = {*gles_delegate.commands} if "gles_delegate" in listed else set()
+    assert {*gles_delegate.list_commands(context)} == {*own, *listed} - {"gles_delegate"}
+
+
 @pytest.mark.parametrize("page", TEXTS)
 def test_targets_of_make_are_there(page: str) -> None:
     named = re.findall(r"(?:^\$ |`)make ([a-z0-9-]+)", TEXTS[page], re.MULTILINE)

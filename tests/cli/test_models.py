@@ -22,7 +22,7 @@ def test_the_list() -> None:
         assert model.url.startswith("https://")
         assert "/latest/" not in model.url, "another file may lie there tomorrow"
     text = call("models")
-    assert re.search(r"^yamnet.tflite +521 sounds +Apache-2.0 +4.13 MB", text, re.MULTILINE)
+    assert re.search(r"^yamnet.tflite +4.13 MB +521 sounds", text, re.MULTILINE)
     assert [row["name"] for row in call_json("models")] == [model.name for model in listed]
 
 
@@ -39,6 +39,9 @@ def test_one_model() -> None:
     assert "expected a name that `gles-delegate models` lists, found 'nosuch.tflite'\n" in message
     message = call("models", "Selfie_segmentor.tflite", status=2)
     assert "found 'Selfie_segmentor.tflite'; did you mean selfie_segmenter.tflite?\n" in message
+    assert "found 'selfie'; did you mean selfie_segmenter.tflite?\n" in call(
+        "models", "get", "selfie", status=2
+    )
 
 
 def test_a_truncated_file(tmp_path: Path) -> None:
