@@ -258,7 +258,9 @@ def _end_early(results: Results, paths: Sequence[str], error: BaseException) -> 
     except DelegateError as another:
         reason = reason or str(another)
     done = sum(path in results.rows for path in paths)
-    progress = f"{done} of {len(paths)} pictures are done; the same command computes the others"
+    progress = f"{done} of {len(paths)} pictures are done"
+    if done:
+        progress += "; the same command computes the others"
     if isinstance(error, KeyboardInterrupt):
         print(f"stopped: {f'{reason}; ' if reason else ''}{progress}", file=sys.stderr)
         sys.exit(130)

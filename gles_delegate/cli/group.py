@@ -31,6 +31,10 @@ class Commands(JsonErrors):
             if found.name == cmd_name:
                 command: click.Command = found.load()
                 return command
+        if cmd_name == "predict":  # Ultralytics' name
+            raise click.UsageError(
+                "No such command 'predict'; run computes a model's results.", ctx
+            )
         return super().get_command(ctx, cmd_name)
 
 
