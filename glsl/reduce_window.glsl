@@ -26,9 +26,9 @@
 
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
-// What LiteRT's comparison leaves of a NaN, on either side, is b; compilers make it max and min.
-#define LARGEST(a, b) ((a) != (a) || (b) != (b) ? (b) : max(a, b))
-#define SMALLEST(a, b) ((a) != (a) || (b) != (b) ? (b) : min(a, b))
+// LiteRT's comparisons: of a NaN, on either side, b is left, of zeros of two signs a.
+#define LARGEST(a, b) ((a) != (a) || (b) != (b) || (a) < (b) ? (b) : (a))
+#define SMALLEST(a, b) ((a) != (a) || (b) != (b) || (b) < (a) ? (b) : (a))
 
 INPUT0(X)
 INPUT1(INITIAL)

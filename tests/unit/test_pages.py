@@ -11,7 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NOT_RUN = {
     "docs/gallery.md": "published models",
-    "docs/gpus.md": "a lab, which takes an hour to build",
     "docs/porting.md": "published models",
 }
 """Pages with commands that tools/test-systems does not run, with the reason."""
