@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gles_delegate.model.graph import Tensor
-from gles_delegate.ops.lib.elementwise import Elementwise, combination
+from gles_delegate.ops.lib.elementwise import DIFFERENCES, Elementwise, combination
 from gles_delegate.planning.fusion import operand_call
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, Tree, has_texels_of
 from gles_delegate.shaders.dispatch import Call, Operand
@@ -43,6 +43,11 @@ contract = Rule(Tree(Is(Elementwise, where=_is_plain)), _expressions)
 """Replace each group of element-wise dispatches that reads one tensor several times."""
 
 
+def _is_lost(function: str, branches: Sequence[tuple[Call, ...]]) -> bool:
+    """Whether a compiler makes 0 of it, which is NaN for infinities and NaN."""
+    return function in DIFFERENCES and len(branches) == 2 != len({*branches})
+
+
 @dataclass(frozen=True)
 class _Tree:
     """Element-wise dispatches by their results, as functions of `root`."""
@@ -61,6 +66,8 @@ class _Tree:
                 calls = (*(calls or ()), call)
             else:
                 branches = (path, calls) if call.operand_first else (calls, path)
+                if _is_lost(call.function, branches):
+                    return None
                 calls = (Call(call.function, branches=branches),)
         return calls
 
@@ -68,6 +75,8 @@ class _Tree:
         """Likewise, without the epilogue."""
         paths = [self._path(read) for read in dispatch.reads]
         known = [path for path in paths if path is not None]
+        if _is_lost(dispatch.function, known):
+            return None
         if len(known) == len(paths) > 1:
             return (Call(dispatch.function, branches=tuple(known), kind=dispatch.output.kind),)
         if len(known) != 1:

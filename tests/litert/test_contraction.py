@@ -224,3 +224,15 @@ def test_operands_that_are_spread(
         # One that has only the second of the first three axes takes p / a % b.
         assert fused >= 12
         assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
+
+
+@pytest.mark.parametrize("op", ["SUB", "SQUARED_DIFFERENCE"])
+@pytest.mark.parametrize("before", [None, "NEG"])
+def test_a_number_less_itself_is_nan_where_it_is_not_finite(op: str, before: str | None) -> None:
+    """Compilers make 0 of x - x."""
+    s = Sketch(np.random.default_rng(0))
+    x = s.feed(values=SPECIAL)
+    y = x if before is None else s.op(before, [x], [SPECIAL.shape])
+    content = s.build([s.op("MUL", [s.op(op, [y, y], [SPECIAL.shape]), x], [SPECIAL.shape])])
+    for run in (run_gles, run_delegated):
+        assert_close(run(content, s.feeds), run_litert(content, s.feeds), special=True)

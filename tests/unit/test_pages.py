@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-NOT_RUN = {
-    "docs/gallery.md": "published models",
-    "docs/porting.md": "published models",
-}
+NOT_RUN = {"docs/gallery.md": "published models", "docs/porting.md": "published models"}
 """Pages with commands that tools/test-systems does not run, with the reason."""
 
 PAGE = """# A

@@ -39,6 +39,10 @@ def wrapped(dtype: str) -> tuple[Call, ...]:
     return (Call(f"CAST_TO_{dtype.upper()}"),) if dtype in ("int8", "uint8", "int16") else ()
 
 
+DIFFERENCES = ("SUB", "SQUARED_DIFFERENCE")
+"""Functions of two operands that are 0 where these are equal and finite."""
+
+
 def inputs(node: NodeView, positions: Iterable[int], *types: str) -> tuple[Operand, ...]:
     """Inputs of a node, which must all have the same one of `types`.
 
