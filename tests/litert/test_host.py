@@ -360,14 +360,14 @@ def unpacked(content: bytes) -> tfl.ModelT:
 
 
 @pytest.mark.parametrize("choice", [True, False])
-def test_only_the_first_subgraph_is_delegated(choice: bool) -> None:
+def test_branches_are_not_delegated_by_themselves(choice: bool) -> None:
     content = with_branches()
     feeds = [np.array(choice), np.array([[-1, 0, 0.5, 2]], np.float32)]
     options = gd.GpuDelegateOptions(max_delegated_partitions=9)
     with delegated_interpreter(content, options=options) as interpreter:
         assert_close(oracle.run(interpreter, feeds), run_litert(content, feeds))
         (delegate,) = interpreter._delegates
-        assert [node.delegated for node in delegate.report.nodes] == [True, False]
+        assert [node.delegated for node in delegate.report.nodes] == [True, True]
     with gd.Interpreter(model_content=content) as ours:
         ours.allocate_tensors()
         assert_close(oracle.run(ours, feeds), run_litert(content, feeds))

@@ -226,31 +226,35 @@ def test_a_first_value_that_is_computed_is_refused() -> None:
 @both_hosts
 @pytest.mark.parametrize("place", ["before", "between", "after"])
 @pytest.mark.parametrize("options", [{}, {"first_delegate_node_index": 2}])
-def test_a_branch_on_the_cpu_keeps_its_order(
-    host: Host, place: str, options: dict[str, int]
-) -> None:
+def test_a_loop_on_the_cpu_keeps_its_order(host: Host, place: str, options: dict[str, int]) -> None:
     """LiteRT keeps the order of nodes with side effects, and so splits a variable's nodes."""
     s = sketch()
     x, decides = s.feed(SHAPE), s.feed(values=True, dtype="bool")
     s.op("CALL_ONCE", [], [], init_subgraph_index=s.subgraph(first_value()))
 
-    def branch() -> int:
-        def of(op: str) -> Callable[[ModelBuilder], list[int]]:
-            return lambda b: [b.op(op, [b.input(SHAPE)], [SHAPE])]
+    def going_on(b: ModelBuilder) -> list[int]:
+        flag, _ = b.input((), "bool"), b.input(SHAPE)
+        return [b.op("LOGICAL_AND", [flag, flag], [()])]
 
+    def negated_once(b: ModelBuilder) -> list[int]:
+        flag, y = b.input((), "bool"), b.input(SHAPE)
+        other = b.op("LOGICAL_NOT", [flag], [()])
+        return [b.op("LOGICAL_AND", [flag, other], [()]), b.op("NEG", [y], [SHAPE])]
+
+    def loop() -> int:
         indices = {
-            "then_subgraph_index": s.subgraph(of("NEG")),
-            "else_subgraph_index": s.subgraph(of("ABS")),
+            "cond_subgraph_index": s.subgraph(going_on),
+            "body_subgraph_index": s.subgraph(negated_once),
         }
-        y = s.tensor(SHAPE)
-        s.op("IF", [decides, s.op("RELU", [x], [SHAPE])], [y], **indices)
-        return y
+        results = [s.tensor((), np.bool_), s.tensor(SHAPE)]
+        s.op("WHILE", [decides, s.op("RELU", [x], [SHAPE])], results, **indices)
+        return results[1]
 
-    outputs = [branch()] if place == "before" else []
+    outputs = [loop()] if place == "before" else []
     variable = handle(s)
-    outputs += [branch()] if place == "between" else []
+    outputs += [loop()] if place == "between" else []
     y = s.op("READ_VARIABLE", [variable], [s.tensor(SHAPE)])
-    outputs += [branch()] if place == "after" else []
+    outputs += [loop()] if place == "after" else []
     y = s.op("ADD", [y, x], [SHAPE])
     s.op("ASSIGN_VARIABLE", [variable, y], [])
     content = s.build([s.op("TANH", [y], [SHAPE]), *outputs])

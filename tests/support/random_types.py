@@ -205,8 +205,20 @@ class _Graph:
                 zip(("then_subgraph_index", "else_subgraph_index"), branches, strict=True)
             )
             condition = self.s.constant(np.array(self.choose.random() < 0.5))
-            if self.choose.random() < 0.3:
+            if (way := self.choose.random()) < 0.3:
                 condition = self.s.input((), "bool")
+            elif way < 0.7 and np.prod(x.shape):
+                axes = self.s.constant(np.arange(len(x.shape), dtype=np.int32))
+                most = self.s.op("REDUCE_MAX", [x.index, axes], [()])
+                flag = self.s.tensor((), np.bool_)
+                condition = self.s.op("GREATER", [most, self.s.constant(np.float32(1))], [flag])
+            if way > 0.5:
+                number = self.s.op("CAST", [condition], [self.s.tensor((), np.int32)])
+                more = [self.s.subgraph(self._chain(x.shape))] * self.choose.randint(0, 2)
+                branches = self.choose.sample([*branches, *more], 2 + len(more))
+                inputs = [number, x]
+                options = dict(branch_subgraph_indices=branches)
+                return self.op("STABLEHLO_CASE", inputs, x.shape, "float32", **options)
             return self.op("IF", [condition, x], x.shape, "float32", **options)
         return None
 
