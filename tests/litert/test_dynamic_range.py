@@ -155,7 +155,8 @@ def test_memory_before_speed(
     try:
         with gd.GpuDelegate(options, context=context) as delegate:
             (ours,) = run(in_ours(delegate, content), [feed])
-            assert delegate.memory().constants < 9 * 24 * 20 + 4 * 24 * 4
+            # NVIDIA's blocks have 32 channels.
+            assert delegate.memory().constants < 9 * 32 * 20 + 4 * 32 * 4
         (expected,) = run_litert(content, [feed])
         assert np.abs(ours.astype(int) - expected.astype(int)).max() <= 1
     finally:
