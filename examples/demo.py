@@ -56,7 +56,7 @@ def main() -> None:
         if arguments.picture:
             double(interpreter, load_picture(arguments.picture), arguments.output)
             return
-        paths = [compare(interpreter, *item, arguments.output) for item in DETAILS.items()]
+        paths = [compare(interpreter, device, *item, arguments.output) for item in DETAILS.items()]
         if os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"} and shutil.which("xdg-open"):
             subprocess.run(["xdg-open", str(paths[0])], check=False)
 
@@ -69,7 +69,9 @@ def double(interpreter: gd.Interpreter, picture: Image.Image, folder: Path) -> N
     print(f"{picture.width}x{picture.height} -> {result.width}x{result.height}: {path}")
 
 
-def compare(interpreter: gd.Interpreter, name: str, corner: tuple[int, int], folder: Path) -> Path:
+def compare(
+    interpreter: gd.Interpreter, device: gd.Device, name: str, corner: tuple[int, int], folder: Path
+) -> Path:
     """Halve and double a photograph; print speed, agreement and PSNR, write the comparison."""
     truth = Image.fromarray(getattr(skimage.data, name)())
     truth = truth.crop((0, 0, truth.width // 2 * 2, truth.height // 2 * 2))
@@ -79,7 +81,7 @@ def compare(interpreter: gd.Interpreter, name: str, corner: tuple[int, int], fol
     on_gpu = run(interpreter, image)
     cpu = LiteRt(str(MODEL), num_threads=2)
     on_cpu = run(cpu, image)
-    device, latency = gd.list_devices()[0], ""
+    latency = ""
     if not device.software:
         latency = (
             f"  latency    {milliseconds(interpreter):.1f} ms on {device.renderer}, "

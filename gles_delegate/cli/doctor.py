@@ -72,15 +72,15 @@ def doctor(device: int | None, bench: bool, seconds: float, verbose: bool, as_js
     sys.exit(not state["healthy"])
 
 
-def _advice(state: dict[str, Any], device: int | None) -> Iterator[str]:
+def _advice(state: dict[str, Any], wanted: int | None) -> Iterator[str]:
     """Sentences about what to try where there is no driver, not the best, or none of a GPU."""
     is_es = True
     if state["device"] and "OpenGL ES" not in state["device"]["version"]:
         is_es, version = False, state["device"]["version"]
         yield f"There is no OpenGL ES 3.1 here; {version!r} is used instead."
     is_working = state["healthy"] and is_es
-    if device is not None and device >= len(state["devices"]) > 0:
-        return
+    if wanted is not None and wanted >= len(state["devices"]) > 0:
+        return  # there is no such device, which no variable hides
     if not (is_working and any(not device["software"] for device in state["devices"])):
         yield from (each for each in hindrances(is_working) if each not in state["reason"])
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.gathering import Lookup, gathered
 from gles_delegate.ops.lib import rows
@@ -27,7 +28,7 @@ from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
 from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, moved_output, reshape_view, same_texels, view
-from gles_delegate.shaders.dispatch import Define, Dispatch, Kind, Operand, Shape, Step, Value
+from gles_delegate.shaders.dispatch import Define, Dispatch, Grid, Kind, Operand, Shape, Step, Value
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
 MOST: dict[Kind, Define] = {"float": 3.402823466e38, "int": 0x7FFFFFFF}
@@ -103,10 +104,7 @@ def reduction(
     }
     if channels:
         defines["IN_CHANNELS"] = x.channels
-    grid = make_grid(output.pixels, output.slices, node.limits)
-    if x.kind == "int" or not combination.in_order:
-        inputs = x.slices if channels else prod(reduced_sizes)
-        grid = with_reduction_lanes(grid, inputs, node.limits)
+    grid = _reduction_grid(x, output, axes, combination, node.limits)
     passes = prod(reduced_sizes) * (x.slices + 2 if channels else 1)
     dispatch = Reduction(
         node.index, "reduce", (x,), output, grid, defines, passes=passes,
@@ -115,6 +113,17 @@ def reduction(
     if node.limits.profile.row_loops and not node.limits.profile.short_loops:
         return dispatch.sized("REDUCED", *(("IN_CHANNELS",) if channels else ()))
     return dispatch
+
+
+def _reduction_grid(
+    x: Operand, output: Value, axes: Sequence[int], combination: Combination, limits: Limits
+) -> Grid:
+    grid = make_grid(output.pixels, output.slices, limits)
+    if x.kind != "int" and combination.in_order:
+        return grid
+    channels = len(x.shape) - 1 in axes
+    shared = x.slices if channels else prod(x.shape[axis] for axis in axes)
+    return with_reduction_lanes(grid, shared, limits)
 
 
 def _of_rank(dims: int, numbers: Shape, fill: int) -> Shape:
@@ -334,8 +343,8 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
         kept = tuple(n for axis, n in enumerate(x.shape) if axis not in axes)
     output = node.output(kept, kind=x.kind, dtype=node.dtype(0))
     steps: list[Step] = []
-    whole = reduction(node, x, node.scratch(reduced(x.shape, axes), "", x.kind), axes, combination)
-    lanes = whole.grid.reduction_lanes
+    whole = node.scratch(reduced(x.shape, axes), "", x.kind)
+    lanes = _reduction_grid(x, whole, axes, combination, node.limits).reduction_lanes
     is_long = count > (ENOUGH if lanes == 1 else ENOUGH_SHARED * lanes)
     stages = [[axis] for axis in reversed(axes)] if is_long else [axes]
     for i, stage in enumerate(stages):

@@ -120,13 +120,13 @@ class Inliner:
             kept = [inner.op for inner in self._subgraphs[index].nodes if inner.op in LASTING]
             if kept:
                 raise Unsupported(f"a run chooses a branch, and {kept[0]} changes what comes later")
-        nodes, results = self._insert(node, branches[-1], node.inputs[1:])
+        inserted = [self._insert(node, branch, node.inputs[1:]) for branch in branches]
+        nodes = [inner for inners, _ in inserted for inner in inners]
+        *first, results = [outputs for _, outputs in inserted]
+        for outputs in (*first, results):
+            self._require_same(outputs, node.outputs, "output")
         around = EnclosingGraph(self._subgraphs, self._tensors, shapes, self._added)
-        for number in range(len(branches) - 2, -1, -1):
-            self._require_same(results, node.outputs, "output")
-            more, others = self._insert(node, branches[number], node.inputs[1:])
-            self._require_same(others, node.outputs, "output")
-            nodes += more
+        for number, others in reversed([*enumerate(first)]):
             condition, pair = node.inputs[0], (results, others)
             if node.op == CASE:
                 condition = around.tensor("chosen", shapes[chooser.index], "bool")
