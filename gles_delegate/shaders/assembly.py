@@ -154,11 +154,9 @@ def top_and_code(
     bounds = body.tile_bounds if tiles_only else body.bounds
     constants = tuple((bound, str(defines[bound])) for bound in bounds if bound in defines)
     top = "".join(f"#define {key} {_literal(value)}\n" for key, value in defines.items())
-    return (
-        top + _epilogue(dispatch, numbers),
-        unrolled(body.text, constants, tiles_only),
-        body.lines,
-    )
+    top += _epilogue(dispatch, numbers)
+    text = body.text if chained else body.called_by(top)
+    return top, unrolled(text, constants, tiles_only), body.lines
 
 
 def _type_defines(dispatch: Dispatch, image_writes: bool) -> dict[str, Define]:

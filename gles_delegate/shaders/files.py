@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeAlias
 
 _INCLUDE = re.compile(r'^\s*#include "(.+)"\s*$')
 _FOR_TOOLS = re.compile(r"\s*#(version|extension GL_GOOGLE_include_directive)\b")
@@ -21,6 +22,8 @@ _CONSTANT = re.compile(
 """Code where GLSL requires constants, or may: brackets hold an index or a length."""
 _DEFINE = re.compile(r"^\s*#define (\w+)(.*)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*")
+_FUNCTION = re.compile(r"^[\w[\]]+ (\w+)\([^)]*\) \{(?: .*\}$|$(?:\n(?!\}).*)*\n\}$)", re.MULTILINE)
+"""As clang-format lays it out: on one line, or up to a brace that begins a line."""
 MARK = "#pragma unroll"
 MARKED_LOOP = re.compile(
     rf"^{MARK}(?P<gpu>\(gpu\))?(?P<gap>\s+)"
@@ -34,12 +37,16 @@ _MAX_CHARACTERS = 1 << 11
 compiles long code slowly."""
 
 
+Pieces: TypeAlias = tuple[tuple[str, str, frozenset[str]], ...]
+
+
 @dataclass(frozen=True)
 class Body:
     """A file with its includes, without comments.
 
     Attributes:
         lines: File and line number of each line of the text.
+        pieces: The text as functions and what lies between: name or "", text, functions in it.
         words: All identifiers.
         constants: Macros that may have to be constants.
         bounds: The bounds of the marked loops.
@@ -48,10 +55,26 @@ class Body:
 
     text: str
     lines: tuple[tuple[str, int], ...]
+    pieces: Pieces
     words: frozenset[str]
     constants: frozenset[str]
     bounds: tuple[str, ...]
     tile_bounds: tuple[str, ...]
+
+    def called_by(self, code: str) -> str:
+        """The text with empty lines for the functions that neither `code` nor main needs.
+
+        Drivers parse all functions: of a small shader, that takes half of the front end's time.
+        """
+        return _called(self.pieces, frozenset(_WORD.findall(code)) & {n for n, _, _ in self.pieces})
+
+
+@lru_cache(1 << 8)
+def _called(pieces: Pieces, called: Set[str]) -> str:
+    called |= {"", "main"}
+    while more := set().union(*(names for name, _, names in pieces if name in called)) - called:
+        called |= more
+    return "".join(t if name in called else "\n" * t.count("\n") for name, t, _ in pieces)
 
 
 @cache
@@ -65,13 +88,22 @@ def read_body(name: str) -> Body:
     bounds = sorted({loop["bound"] for loop in loops})
     tile_bounds = sorted({loop["bound"] for loop in loops if not loop["gpu"]})
     lines = tuple((file, number) for file, number, _ in sources)
-    words = frozenset(_WORD.findall(text))
-    return Body(text, lines, words, _constants(text), tuple(bounds), tuple(tile_bounds))
+    pieces, end = [], 0
+    # An app's code may be laid out in another way.
+    for function in _FUNCTION.finditer(text) if is_own(name) else ():
+        pieces += [("", text[end : function.start()]), (function[1], function[0])]
+        end = function.end()
+    pieces.append(("", text[end:]))
+    names = {piece[0] for piece in pieces}
+    found = [(name, piece, frozenset(_WORD.findall(piece))) for name, piece in pieces]
+    words = frozenset().union(*(w for _, _, w in found))
+    parts = tuple((name, piece, w & names) for name, piece, w in found)
+    return Body(text, lines, parts, words, _constants(text), tuple(bounds), tuple(tile_bounds))
 
 
 def _constants(text: str) -> frozenset[str]:
     text = text.replace("\\\n", " ")
-    constants = {word for code in _CONSTANT.findall(text) for word in _WORD.findall(code)}
+    constants = {*_WORD.findall(" ".join(_CONSTANT.findall(text)))}
     macros = {name: {*_WORD.findall(value)} for name, value in _DEFINE.findall(text)}
     while more := set().union(*(macros[name] for name in constants & macros.keys())) - constants:
         constants |= more
@@ -92,7 +124,9 @@ def _expand(name: str, seen: set[str]) -> Iterator[tuple[str, int, str]]:
     seen.add(name)
     depth = 0  # of conditions, inside the examples
     for number, line in enumerate(_read(name).splitlines(), 1):
-        if depth or _EXAMPLES.match(line):
+        if not depth and "#" not in line:
+            yield name, number, line
+        elif depth or _EXAMPLES.match(line):
             depth += bool(_IF.match(line)) - bool(_ENDIF.match(line))
         elif include := _INCLUDE.match(line):
             if include[1] not in seen:

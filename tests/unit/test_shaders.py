@@ -14,7 +14,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
-from gles_delegate.shaders.dispatch import Dispatch
+from gles_delegate.shaders.dispatch import Call, Dispatch
 from gles_delegate.shaders.files import read_body, unrolled
 from tests.op_table.graphs import GRAPHS
 from tests.unit.test_fusion import POOL, Net
@@ -141,6 +141,36 @@ def test_what_serves_tools_is_left_out(conv: Dispatch) -> None:
     assert "ASSEMBLED" not in text
     for define in conv.defines:
         assert f"#define {define} " not in text
+
+
+def test_functions_that_nothing_calls_are_left_out(conv: Dispatch) -> None:
+    plain = assemble(replace(conv, epilogue=()), LIMITS).text
+    gelu = assemble(replace(conv, epilogue=(Call("GELU"),)), LIMITS).text
+    assert "vec4 GELU(" not in plain
+    assert "vec4 erfc_of(" not in plain
+    assert "vec4 GELU(" in gelu
+    assert "vec4 erfc_of(" in gelu
+    assert plain.count("\n") == gelu.count("\n")
+
+
+@pytest.mark.parametrize("name", sorted(file.name for file in GLSL.glob("*.glsl")))
+def test_the_pieces_of_a_file_are_whole_functions(name: str) -> None:
+    body = read_body(name)
+    assert "".join(text for _, text, _ in body.pieces) == body.text
+    for function, text, _ in body.pieces:
+        if function:
+            assert text.endswith("}")
+            assert text.count("#if") == text.count("#endif")
+
+
+def test_an_apps_functions_all_stay(tmp_path: Path) -> None:
+    """It may have two of them on one line."""
+    file = tmp_path / "own.glsl"
+    code = (
+        "vec4 a(vec4 x) { return x; } vec4 b(vec4 x) { return x; }\nvoid main() { b(vec4(0)); }\n"
+    )
+    file.write_text(code)
+    assert read_body(str(file)).called_by("") == code
 
 
 def test_every_line_is_known_by_file_and_number(conv: Dispatch) -> None:
