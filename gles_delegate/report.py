@@ -35,7 +35,7 @@ class NodeReport:
     subgraph: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DelegationReport:
     """Where each node runs; ``str()`` is a table.
 
@@ -56,6 +56,9 @@ class DelegationReport:
     nodes: tuple[NodeReport, ...] = ()
     storage: str = "float32"
     segments: int = 0
+
+    def __repr__(self) -> str:
+        return f"<DelegationReport: {self.summary}>"
 
     def __add__(self, other: DelegationReport) -> DelegationReport:
         """The nodes of two subgraphs of a model."""
@@ -194,7 +197,7 @@ class ProfileReport:
     def _clock(self) -> str:
         if self.by_gpu_timer:
             return "by the GPU's timer"
-        return "by the CPU's clock, each with the wait for the GPU"
+        return "by the CPU's clock, with waiting"
 
     @property
     def seconds(self) -> float:
@@ -278,6 +281,10 @@ class MemoryReport:
         lines = [f"{name:<9}  {size:>13,}" for name, size in sizes.items()]
         bound = [f"tensor {index} is bound to {text}" for index, text in self.bound.items()]
         return "\n".join([f"{'':<9}  {'bytes':>13}", *lines, *bound])
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return html_table([("", "bytes"), *((k, f"{v:,}") for k, v in self.sizes.items())], "")
 
     def to_json(self) -> str:
         """As JSON: an object with these attributes and ``total``."""

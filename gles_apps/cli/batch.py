@@ -20,7 +20,7 @@ from gles_apps.batch.pool import mask_of
 from gles_apps.batch.predictor import FORMATS, by_name
 from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
 from gles_apps.cli import options
-from gles_apps.tasks.assets import Assets, assets_of, with_assets
+from gles_apps.tasks.assets import Assets, assets_of
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, task_of
 from gles_delegate import DelegateError
@@ -99,7 +99,7 @@ def batch(
     but not with --skip-errors.
     """
     names = None if labels is None else read_labels(labels)
-    base = with_assets(BaseOptions(model, antialias=antialias, mean=mean, std=std))
+    base = options.base_of(model, antialias=antialias, mean=mean, std=std)
     paths = sorted({path for pattern in pictures for path in _matching(pattern)})
     settings = TaskSettings(labels=names, **chosen)
     task = None if as_outputs else task_of(base, settings)
@@ -147,11 +147,11 @@ def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: boo
         notice.start()
     try:
         with common.progress_bar() as bar:
-            shown = bar.add_task("pictures", total=count, visible=count > 1)
+            shown = bar.add_task("compiling shaders", total=count)
             for rows in every:
                 notice.cancel()
                 results.add(rows)
-                bar.update(shown, advance=len(rows))
+                bar.update(shown, advance=len(rows), description="pictures")
     finally:
         notice.cancel()
 

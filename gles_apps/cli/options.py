@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.progress import Progress
 
+from gles_apps.tasks.assets import with_assets
+from gles_apps.tasks.options import BaseOptions
 from gles_apps.vision.classes import TASKS
 from gles_apps.vision.yolo import YOLO_KINDS
 from gles_delegate.cli.common import compilation
+from gles_delegate.model.reader import find_file, naming_file
 
 labels_option = click.option(
     "--labels",
@@ -38,6 +42,13 @@ kind_option = click.option(
     help="The kind of a YOLO network, if its shapes and metadata do not show it. yolov8 is also "
     "YOLO11, and yolo26 is any network with suppression inside.",
 )
+
+
+def base_of(model: Path, **fields: Any) -> BaseOptions:
+    """The options with the model's files; its errors are those of the other commands."""
+    with naming_file(model):
+        find_file(model)
+    return with_assets(BaseOptions(model, **fields))
 
 
 def compilations(bar: Progress) -> Callable[[str, int, int], None]:

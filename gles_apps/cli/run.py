@@ -16,10 +16,10 @@ import numpy as np
 from PIL.Image import Image as Picture
 
 from gles_apps.cli import options
-from gles_apps.cli.options import compilations
-from gles_apps.tasks.assets import assets_of, with_assets
+from gles_apps.cli.options import base_of, compilations
+from gles_apps.tasks.assets import assets_of
 from gles_apps.tasks.classes import Classifier
-from gles_apps.tasks.components.containers import ClassificationResult
+from gles_apps.tasks.components.containers import SHOWN, ClassificationResult
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
@@ -34,7 +34,6 @@ from gles_delegate.planning.outputs import read_metadata
 
 logger = logging.getLogger("gles_delegate")
 
-SHOWN = ("class", "label", "side", "gesture", "score", "share", "box", "rotation")
 """Columns of results in the terminal."""
 
 
@@ -87,10 +86,10 @@ def run(
     settings = TaskSettings(labels=names, **chosen)
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with common.progress_bar() as bar:
-        base = with_assets(BaseOptions(
+        base = base_of(
             model, gpu_options=options, antialias=antialias, mean=mean, std=std,
             progress=compilations(bar),
-        ))  # fmt: skip
+        )  # fmt: skip
         shown: dict[str, Any] | None = None
         assets = assets_of(base)
         file = assets.model() if landmarker_kind(assets) is None else None
@@ -231,7 +230,8 @@ def _print(shown: dict[str, Any]) -> None:
         rows, device = shown["results"], shown.get("device", "the GPU")
         results = "1 result" if len(rows) == 1 else f"{len(rows)} results"
         print(f"\n{shown['task']}: {results} on {device}")
-        cells = [{k: "" if v is None else v for k, v in row.items() if k in SHOWN} for row in rows]
+        named = {*SHOWN, "box", "rotation"}
+        cells = [{k: "" if v is None else v for k, v in row.items() if k in named} for row in rows]
         if cells:
             common.print_table(cells)
     if shown["file"] is not None:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gles_apps.cli import options
-from gles_apps.tasks.assets import assets_of, with_assets
-from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.assets import assets_of
 from gles_apps.tasks.vision.opening import TaskSettings, require_task
 from gles_delegate import DelegateError
 from gles_delegate.cli import common
@@ -78,17 +77,17 @@ def watch(
         from gles_apps.live import ShowOptions, frame_handler_for, open_source, show
 
         settings = TaskSettings(task, kind, names, threshold, track=track)
-        base = with_assets(BaseOptions(model))
+        base = options.base_of(model)
         task = require_task(base, settings)
 
         def make(app: App) -> FrameHandler:
             return frame_handler_for(app, assets_of(base), settings, mean=mean, std=std)
 
         title = f"gles-delegate watch {model.name}"
-        options = ShowOptions(title=title, quiet=as_json, **show_options)
+        chosen = ShowOptions(title=title, quiet=as_json, **show_options)
         source: Any = open_source(pipeline=gstreamer) if gstreamer is not None else None
-        source = source or open_source(picture, video, camera, repeat=not options.headless)
-        app = show(make, source, options)
+        source = source or open_source(picture, video, camera, repeat=not chosen.headless)
+        app = show(make, source, chosen)
     except ImportError as error:
         raise DelegateError(str(error)) from error
     if as_json:
@@ -98,12 +97,12 @@ def watch(
             "frames": app.counts.seen,
             "found": {kind: {"most": most[kind], "frames": frames[kind]} for kind in most},
             "milliseconds": app.timings.milliseconds,
-            "output": str(options.output) if options.output else None,
+            "output": str(chosen.output) if chosen.output else None,
         }
         common.print_json(shown)
         return
     if app.counts.most:
         print(app.counts)
     print(f"{task}; milliseconds: {app.timings}")
-    if options.output:
-        print(options.output)
+    if chosen.output:
+        print(chosen.output)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -383,19 +384,17 @@ class _Loop:
         return 1000 / self._app.timings.milliseconds.get("frame", 1000)
 
     def _timings(self) -> Drawing:
-        times = self._app.timings.milliseconds
-        renderer = current_functions().string(gl_names.RENDERER)
-        lines = [f"on {renderer.split(' (')[0]}"]
-        if "frame" in times:  # the first one has not ended
-            lines.insert(0, f"{self._rate:.1f} frames per second")
-        lines += [f"{stage} {milliseconds:.1f} ms" for stage, milliseconds in times.items()]
-        rows, columns = self._source.size
-        drawing = Drawing((self._options.scale * rows, self._options.scale * columns))
-        step = 1.3 * drawing.font_size
-        width = max(text_extent(line, drawing.font_size)[0] for line in lines)
-        drawing.rectangle((0, 0, width + 16, step * len(lines) + 8), PANEL)
+        """Small lines at the upper edge, which hide little of the picture."""
+        renderer = current_functions().string(gl_names.RENDERER).split(" (")[0]
+        text = f"{self._rate:.1f} frames per second on {renderer}; ms: {self._app.timings}"
+        rows, columns = (self._options.scale * size for size in self._source.size)
+        drawing = Drawing((rows, columns))
+        size = max(12, drawing.font_size // 2)
+        fitting = int(len(text) * (columns - 8) / text_extent(text, size)[0])
+        lines = textwrap.wrap(text, max(fitting, 8))
+        drawing.rectangle((0, 0, columns, 1.3 * size * len(lines) + 4), PANEL)
         for row, line in enumerate(lines):
-            drawing.text((8, 4 + row * step), line)
+            drawing.text((4, 2 + row * 1.3 * size), line, size=size)
         return drawing
 
 

@@ -129,6 +129,10 @@ class Image:
             )
         self._set(Planes((pixels.copy(),)))
 
+    def __repr__(self) -> str:
+        size = "" if self._size is None else f" {self._size[1]}x{self._size[0]}"
+        return f"<Image{size}, {self._format.name}>"
+
     def _set(self, planes: Planes) -> None:
         for plane in planes.arrays:
             plane.flags.writeable = False

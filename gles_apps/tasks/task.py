@@ -37,7 +37,7 @@ class ImageTypeError(TypeError, AttributeError):
     """An argument is not a task's Image."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TaskReport:
     """Where a task runs.
 
@@ -60,6 +60,9 @@ class TaskReport:
         lines = [f"on {self.device}"]
         lines += [f"{name}: {report.summary}" for name, report in self.networks.items() if report]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<TaskReport {'; '.join(str(self).splitlines())}>"
 
 
 class Task(Closing, Generic[R]):

@@ -42,6 +42,9 @@ class CompatibilityList:
         >>> delegate = gd.GpuDelegate(device.best_options_for_this_device())
     """
 
+    def __repr__(self) -> str:
+        return f"<CompatibilityList: {self.reason or f'{self.renderer} is supported'}>"
+
     def __init__(
         self, device_index: int | None = None, progress: Progress = lambda done, total: None
     ) -> None:

@@ -97,7 +97,7 @@ def benchmark(
     _print_benchmark(model.stem, result)
     if profile:
         print()
-        common.print_report(str(result.profile))
+        common.print_report(str(result.profile), cut=True)
 
 
 def as_data(result: timing.Benchmark) -> dict[str, Any]:

@@ -196,12 +196,14 @@ def print_text(text: str | Text) -> None:
         console.print(Text(line, text.style), soft_wrap=True)
 
 
-def print_report(text: str) -> None:
-    """Print a table of `gles_delegate.report`, whose first line is its header."""
-    header, _, rows = text.partition("\n")
+def print_report(text: str, cut: bool = False) -> None:
+    """Print a table of `gles_delegate.report`; `cut`: a terminal shows the beginnings of lines."""
     console = make_console()
-    console.print(Text(printable(header), "bold"), soft_wrap=True)
-    console.print(Text(printable(rows)), soft_wrap=True)
+    for i, line in enumerate(printable(text).split("\n")):
+        row = Text(line, "" if i else "bold")
+        if cut and console.is_terminal:
+            row.truncate(console.width, overflow="ellipsis")
+        console.print(row, soft_wrap=True)
 
 
 def print_table(rows: Sequence[dict[str, Any]]) -> None:

@@ -19,14 +19,15 @@ from gles_delegate.verification.check import CaseResult, every_form, verified
 @common.command
 @common.device_option
 @click.option("--quick", is_flag=True, help="One or two cases of each op, in their default form.")
+@click.option("--verbose", is_flag=True, help="Print a row for each op.")
 @common.json_option
-def verify(device: int | None, quick: bool, as_json: bool) -> None:
+def verify(device: int | None, quick: bool, verbose: bool, as_json: bool) -> None:
     """Run every kernel, and compare with stored results of LiteRT."""
     state = verification(device, quick, shows_device=not as_json)
     if as_json:
         common.print_json(state)
     else:
-        _print(state)
+        _print(state, verbose)
     sys.exit(bool(state["wrong"]))
 
 
@@ -68,9 +69,10 @@ def _row(op: str, results: Sequence[CaseResult]) -> dict[str, Any]:
     return row
 
 
-def _print(state: dict[str, Any]) -> None:
-    common.print_table([_cells(row) for row in state["ops"]])
-    print("float32, float16: the largest error with this storage, as a share of the allowed one")
+def _print(state: dict[str, Any], verbose: bool) -> None:
+    if verbose:
+        common.print_table([_cells(row) for row in state["ops"]])
+        print("float32, float16: the largest error with this storage, as a share of the allowed")
     if state["cpu_ops"]:
         print(f"This device leaves to the CPU: {', '.join(state['cpu_ops'])}.")
     for wrong in state["wrong"]:

@@ -166,7 +166,7 @@ class Delegation:
         graph = self._context.lowerings.default.graph
         for segment in self._segments:
             for d, seconds in self.thread.run(segment.session.profile):
-                op, name = ops.get(d.node, ""), name_dispatch(d, graph)
+                op, name = ops.get(d.node, "(input)"), name_dispatch(d, graph)
                 if d.shader == "chain" and d.fused:
                     op += f" and {len(d.fused)} more"
                 yield DispatchTime(d.node, op, d.shader, str(d), seconds, d.flops, name)

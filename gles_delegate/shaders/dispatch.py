@@ -401,10 +401,11 @@ class Dispatch:
         axes = 3 if self.grid.reduction_lanes > 1 else 2
         groups = "x".join(map(str, self.grid.groups[:axes]))
         local = "x".join(map(str, self.grid.local_size[:axes]))
+        node = f", node {self.node}" if self.node >= 0 else ""
         fused = f" with {', '.join(map(str, self.fused))}" if self.fused else ""
         return (
-            f"{self.output} = {self.shader}({reads}{inner}){calls}  {groups} groups of {local}, "
-            f"node {self.node}{fused}"
+            f"{self.output} = {self.shader}({reads}{inner}){calls}  {groups} groups of {local}"
+            f"{node}{fused}"
         )
 
 

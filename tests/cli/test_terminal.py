@@ -39,6 +39,17 @@ def test_lines_wrap_at_words(terminal: None, monkeypatch: pytest.MonkeyPatch) ->
     assert wrapped.split() == whole.split()
 
 
+def test_a_profile_has_a_line_for_each_dispatch(
+    terminal: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = "node  dispatch\n0     " + 9 * "t1 = view(t0) "
+    common.print_report(table, cut=True)
+    assert [len(line) for line in capsys.readouterr().out.splitlines()][1:] == [40]
+    monkeypatch.setattr(Console, "is_terminal", False)
+    common.print_report(table, cut=True)
+    assert capsys.readouterr().out.rstrip() == table.rstrip()
+
+
 @pytest.mark.parametrize(("passed", "color"), [(True, "\x1b[32m"), (False, "\x1b[1;31m")])
 def test_colors_say_what_words_say(
     passed: bool,

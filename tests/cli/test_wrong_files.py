@@ -1,6 +1,7 @@
 """Files that are given by mistake: named, recognized, and refused at every door."""
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -106,6 +107,15 @@ def test_folders(file: str, message: str, tmp_path: Path) -> None:
         assert str(tmp_path) in str(caught.value)
     for command in commands(tmp_path):
         assert str(tmp_path) in call(*command, status=1)
+
+
+def test_every_command_says_the_same_of_a_file_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "no.tflite"
+    reasons = {path: "No such file or directory", "https://a.b/c.tflite": "it is an address"}
+    for model, reason in reasons.items():
+        every = [*commands(Path(model)), ("watch", model, "--picture", path, "--headless")]
+        for command in every:
+            assert re.search(f"Could not open .*: {reason}", call(*command, status=1))
 
 
 @pytest.fixture

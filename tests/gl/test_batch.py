@@ -274,7 +274,8 @@ def test_a_worker_that_is_killed_is_replaced(waiting: Waiting, folder: Path) -> 
     out, errors = waiting.end()
     assert out == "3 pictures: 3 computed, 0 unreadable\n"
     assert "a worker ended with SIGKILL on " in errors
-    assert errors.count("\n") == 1
+    slow = "gles-delegate: no rows yet: each process compiles the network's shaders first\n"
+    assert errors.replace(slow, "").count("\n") == 1
     assert_complete(folder)
 
 

@@ -44,6 +44,13 @@ def test_the_status_where_there_is_no_such_device(command: str) -> None:
     call(command, "--device", "9", *quick, status=1)
 
 
+def test_verify_ends_with_a_verdict() -> None:
+    short, verbose = (call("verify", "--quick", *more) for more in ((), ("--verbose",)))
+    assert short.splitlines()[0] == verbose.splitlines()[0]
+    assert re.fullmatch(r"\d+ runs of \d+ cases: all right\.", short.splitlines()[1])
+    assert re.search(r"^ADD +\d", verbose, re.MULTILINE)
+
+
 def test_doctor_on_a_healthy_machine() -> None:
     status, text, data = doctor()
     assert (status, data["healthy"], data["reason"]) == (0, True, "")

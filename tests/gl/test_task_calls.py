@@ -16,6 +16,7 @@ import moderngl
 import numpy as np
 import pytest
 
+import gles_apps
 import gles_apps.tasks as mp
 import gles_delegate as gd
 from gles_apps.tasks import audio, vision
@@ -217,6 +218,21 @@ def test_tasks_share_one_context_and_say_where_they_run(expected: Any) -> None:
         assert first.report.networks["model"] is not None
         assert "nodes run on the GPU" in str(first.report)
     assert not _runners
+
+
+def test_what_a_notebook_shows() -> None:
+    picture = mp.Image.create_from_file(str(EXAMPLES / "digits.jpg"))
+    path = str(EXAMPLES / "models" / "digit_detector.tflite")
+    with vision.open_task(mp.BaseOptions(path)) as task:
+        result = task.process(picture)
+        report = repr(task.report)
+    assert f"DetectionResult: {len(result.detections)} found" in result._repr_html_()
+    assert f"{result.detections[0].categories[0].score:.3f}" in result._repr_html_()
+    assert repr(picture) == "<Image 960x640, SRGB>"
+    assert report.startswith("<TaskReport on ")
+    assert len(report) < 200
+    with pytest.raises(AttributeError, match=r"MediaPipe's names are in gles_apps\.tasks"):
+        _ = gles_apps.Image
 
 
 def test_a_video_and_its_times(expected: Any) -> None:

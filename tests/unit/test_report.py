@@ -28,7 +28,7 @@ def test_a_profile_is_a_table() -> None:
 
 def test_a_profile_without_a_timer_says_what_it_counts() -> None:
     text = str(replace(PROFILE, by_gpu_timer=False))
-    assert text.endswith("by the CPU's clock, each with the wait for the GPU")
+    assert text.endswith("by the CPU's clock, with waiting")
 
 
 def test_a_profile_of_nothing() -> None:
@@ -59,6 +59,7 @@ def test_memory_is_a_table_and_json() -> None:
 def test_reports_are_html_for_notebooks() -> None:
     nodes = (NodeReport(0, "ADD", 1, True), NodeReport(1, "x<y", 2, False, "a & b"))
     html = DelegationReport(nodes, segments=1)._repr_html_()
+    assert len(repr(DelegationReport(100 * nodes, segments=1))) < 80
     assert "<td" in html
     assert "x&lt;y" in html
     assert "a &amp; b" in html
@@ -66,5 +67,6 @@ def test_reports_are_html_for_notebooks() -> None:
     lines = [line.split()[:4] for line in str(DelegationReport(nodes, segments=1)).splitlines()]
     assert lines[-3:-1] == [["0", "ADD", "1", "GPU"], ["1", "x<y", "2", "CPU"]]
     profile = ProfileReport("a GPU", True, (DispatchTime(0, "ADD", "add", "add x", 1e-3, 0),))
+    assert ">1,234<" in MemoryReport(arena=1234)._repr_html_()
     assert "#8cf8 100.0%" in profile._repr_html_()
     assert "1 dispatches" in profile._repr_html_()

@@ -15,6 +15,7 @@ from gles_apps.vision.drawing import Drawing, area, color_of
 from gles_apps.vision.regions import region_of_detection
 from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
+from gles_delegate.report import html_table
 from gles_delegate.support.optional import installed
 
 if TYPE_CHECKING:
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = "dict[str, Any]"
 """An object, a class or a person in a table, as JSON."""
+
+
+SHOWN = ("class", "label", "side", "gesture", "score", "share")
+"""Keys of rows that people read first."""
 
 
 class Drawn:
@@ -34,6 +39,14 @@ class Drawn:
     def rows(self, size: Size) -> list[Row]:
         """A dict for each object, class or person in a picture of this height and width."""
         raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what does not depend on the picture's size."""
+        rows = self.rows((1, 1))
+        names = [name for name in SHOWN if any(name in row for row in rows)]
+        found = ([row.get(name) for name in names] for row in rows)
+        cells = [[f"{x:.3f}" if isinstance(x, float) else str(x) for x in row] for row in found]
+        return html_table([names, *cells], f"{type(self).__name__}: {len(rows)} found")
 
     def draw_on(self, picture: Any) -> Pictures.Image:
         """A copy of the picture with the result over it, which Pillow's `save` writes.
