@@ -118,9 +118,7 @@ test-toolkits:
 	tools/setup-debian "$(PYTHON)" $(windows)
 	test -x .venv/toolkits/bin/python || $(PYTHON) -m venv .venv/toolkits
 	.venv/toolkits/bin/pip install -q -e '.[test]' -r examples/requirements.txt kivy panda3d vispy vtk
-	.venv/toolkits/bin/pytest tests/gl/test_snippets.py -k 'toolkits and not arcade and not GTK'
-	.venv/toolkits/bin/pip install -q arcade  # which wants older libraries
-	.venv/toolkits/bin/pytest tests/gl/test_snippets.py -k arcade
+	.venv/toolkits/bin/pytest tests/gl/test_snippets.py -k 'toolkits and not GTK'
 	tools/setup-debian /usr/bin/python3 gir1.2-gtk-4.0 python3-gi  # for the system's Python alone
 	test -x .venv/gtk/bin/python || /usr/bin/python3 -m venv --system-site-packages .venv/gtk
 	.venv/gtk/bin/pip install -q -e '.[apps,litert]' pytest

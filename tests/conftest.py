@@ -42,7 +42,7 @@ TIERS = {
     "ai_edge_litert": "litert",
     "hypothesis": "fuzz",
     "ray": "ray",
-    **dict.fromkeys(("arcade", "gi", "kivy", "panda3d", "vispy", "vtk"), "toolkits"),
+    **dict.fromkeys(("gi", "kivy", "panda3d", "vispy", "vtk"), "toolkits"),
     **dict.fromkeys(("click", "matplotlib", "PIL", "rich"), "cli"),
     **dict.fromkeys(("Xlib", "av", "glcontext", "glfw", "moderngl"), "windows"),
 }

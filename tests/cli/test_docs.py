@@ -1,11 +1,15 @@
-"""Commands that the documentation names exist, with their options."""
+"""What the documentation names exists: commands, options, files, extras and models."""
 
 import re
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
 
 import click
 import pytest
 
 from gles_delegate.cli.group import gles_delegate
+from gles_delegate.cli.published import published
 from tests.support.snippets import NOT_RUN, PAGES, PREPARED, ROOT, snippets
 
 TEXTS = {
@@ -44,10 +48,66 @@ def test_targets_of_make_are_there(page: str) -> None:
     assert [name for name in named if not re.search(rf"^{name}:", makefile, re.MULTILINE)] == []
 
 
+def commands(text: str) -> Iterator[str]:
+    """The lines of blocks of `console` that are commands."""
+    for block in re.findall(r"^ *```console\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL):
+        yield from re.findall(r"^ *\$ (.*)", block, re.MULTILINE)
+
+
+def options_of(script: Path) -> set[str]:
+    """Strings that look like options, in a script and in the modules beside it that it imports."""
+    text = script.read_text("utf-8")
+    beside = (
+        script.with_name(f"{name}.py") for name in re.findall(r"^(?:from|import) (\w+)", text, re.M)
+    )
+    imported = (options_of(module) for module in beside if module.exists())
+    return {*re.findall(r"\"(--[a-z-]+)\"", text)}.union(*imported)
+
+
 @pytest.mark.parametrize("page", TEXTS)
-def test_examples_are_there(page: str) -> None:
-    named = re.findall(r"examples/[\w/]+\.(?:py|tflite|glsl)", TEXTS[page])
+def test_files_are_there(page: str) -> None:
+    folders = r"docs|examples|gles_apps|gles_delegate|glsl|tests|tools"
+    named = re.findall(rf"(?<![\w./-])(?:{folders})/[\w/.-]*\w", TEXTS[page])
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_scripts_have_the_options_that_are_named(page: str) -> None:
+    scripts = r"(?<![\w./-])(examples/\w+\.py|tools/[\w/-]*\w)\b([^`\n|;]*)"
+    for name, rest in re.findall(scripts, TEXTS[page]):
+        named = {*re.findall(r"(?<=\s)--[a-z-]+", rest)}
+        if named and (ROOT / name).is_file():
+            assert named <= options_of(ROOT / name), name
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_extras_are_there(page: str) -> None:
+    setup = ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    lists = re.findall(r"(?:\.|gles_delegate)\[([a-z,]+)\](?!\()", TEXTS[page])
+    named = {name for extras in lists for name in extras.split(",")}
+    assert named - {*setup["options.extras_require"]} == set()
+
+
+@pytest.mark.parametrize("page", TEXTS)
+def test_models_are_there(page: str) -> None:
+    """Models of commands are the clone's, published ones, or `mine.tflite`, the reader's own."""
+    known = {model.name for model in published()} | {"mine.tflite"}
+    for command in commands(TEXTS[page]):
+        for name in re.findall(r"[\w./-]+\.(?:task|tflite)\b", command):
+            assert name in known or (ROOT / name).exists(), command
+        if got := re.search(r"gles-delegate models get ([^#]*)", command):
+            stems = {Path(name).stem for name in known}
+            assert {*got[1].split()} <= known | stems, command
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_with_commands_name_the_extra_that_has_them(page: str) -> None:
+    """At most ten lines after the first command."""
+    lines = TEXTS[page].split("\n")
+    called = [i for i, line in enumerate(lines) if re.search(r"[`$] ?gles-delegate [a-z]", line)]
+    near = "\n".join(lines[: called[0] + 10]) if called else "extra `cli`"
+    assert re.search(r"\[[a-z,]*\bcli\b[a-z,]*\]|extra `cli`", near)
 
 
 def test_what_is_prepared_or_left_out_is_there() -> None:

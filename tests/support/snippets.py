@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from textwrap import dedent
 from types import CodeType, SimpleNamespace
@@ -283,11 +284,6 @@ def save_video(names: Names) -> None:
     write_video(Path("video.mp4"), picture(320, 200)[..., :3])
 
 
-@before("docs/index.md", "")
-def _(names: Names) -> None:
-    names["pixels"] = np.zeros((1, 224, 224, 3), np.float32)
-
-
 @before("docs/camera.md", "import moderngl")
 @before("docs/first-hour.md", "import moderngl")
 def _(names: Names) -> Iterator[None]:
@@ -488,40 +484,6 @@ def _(names: Names) -> Iterator[None]:
     assert names["delegate"].report.summary
 
 
-@before("docs/camera.md", "class Window")
-def _(names: Names) -> Iterator[None]:
-    import moderngl_window
-
-    class Camera:
-        def __init__(self, ctx: Any) -> None:
-            self.texture = ctx.texture((256, 144), 4, picture(256, 144).tobytes())
-
-        def advance(self) -> None:
-            pass
-
-    def draw(frame: Any, mask: Any) -> None:
-        window = moderngl_window.window()
-        check_drawn(window.ctx.framebuffer([mask]))
-        window.close()
-
-    colors = names["gd"].ImageOutput(palette=[(0, 0, 0, 0), (0, 90, 255, 255)])
-    names |= {"moderngl_window": moderngl_window, "Camera": Camera, "draw": draw}
-    normalized = names["gd"].ImageTransform(mean=127.5, std=127.5)
-    names |= {"to_the_network": normalized, "to_colors": colors}
-    yield
-    drawn: list[float] = []
-    window = names["Window"]
-    render = window.on_render
-
-    def on_render(self: Any, *arguments: float) -> None:
-        drawn.append(arguments[0])
-        render(self, *arguments)
-
-    window.on_render = on_render
-    moderngl_window.run_window_config(window, args=("--window", "headless", "--backend", "egl"))
-    assert len(drawn) == 1
-
-
 def check_drawn(framebuffer: Any) -> None:
     """Part of a picture is drawn, part is not."""
     pixels = np.frombuffer(framebuffer.read(components=4), np.uint8)
@@ -631,7 +593,6 @@ def _(names: Names) -> Iterator[None]:
 
 
 @before("docs/threads.md", "context = gd.EglContext()")
-@before("docs/guide.md", "metadata = ")
 def _(names: Names) -> None:
     import gles_delegate
 
@@ -640,8 +601,8 @@ def _(names: Names) -> None:
 
 @before("docs/toolkits.md", "import moderngl")
 def _(names: Names) -> Iterator[None]:
-    """A ball that moves, and what a section draws of it, compared when the section has ended."""
-    pictures = [picture(256, 144, ball) for ball in ((0.3, 0.4), (0.5, 0.6), (0.7, 0.3))]
+    """What a section draws of a few of the camera's pictures is compared when it has ended."""
+    pictures = [*islice(names["camera"], 0, 15, 5)]
     drawn: list[tuple[Any, Any]] = []
 
     def camera() -> Iterator[Any]:
@@ -677,7 +638,7 @@ def ball_mask(pixels: Any) -> Any:
     """The colors that the sections of docs/toolkits.md draw, by LiteRT on the CPU."""
     from ai_edge_litert.interpreter import Interpreter
 
-    interpreter = Interpreter("ball_segmenter.tflite")
+    interpreter = Interpreter("examples/models/ball_segmenter.tflite")
     interpreter.allocate_tensors()
     (image,), (scores,) = interpreter.get_input_details(), interpreter.get_output_details()
     interpreter.set_tensor(
@@ -697,7 +658,7 @@ def _(names: Names) -> None:
 @before("docs/toolkits.md", "egl = gd.EglContext()")
 def _(names: Names) -> Iterator[None]:
     yield
-    np.testing.assert_array_equal(names["read"], picture(256, 144, (0.3, 0.4)))
+    np.testing.assert_array_equal(names["read"], np.asarray(names["still"]))
 
 
 if __name__ == "__main__":
