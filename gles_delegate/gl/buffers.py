@@ -32,10 +32,11 @@ class Buffer:
     """A buffer object; raises OutOfGpuMemoryError if the driver has no room.
 
     Its methods leave it bound to ARRAY_BUFFER, which the guard restores. `data` is its content, or
-    the number of bytes of an uninitialized one; `name` its GL name; `size` its bytes.
+    the number of bytes of an uninitialized one; `name` its GL name; `size` its bytes, which `spare`
+    others follow.
     """
 
-    def __init__(self, gl: Functions, data: bytes | memoryview | int) -> None:
+    def __init__(self, gl: Functions, data: bytes | memoryview | int, spare: int = 0) -> None:
         self._gl = gl
         view = memoryview(b"" if isinstance(data, int) else data)
         self.size = data if isinstance(data, int) else view.nbytes
@@ -43,7 +44,10 @@ class Buffer:
         self.name = gl.generate("Buffers")
         with on_error(self.release), explaining(f"no room for a buffer of {self.size} bytes: "):
             gl.glBindBuffer(gl_names.ARRAY_BUFFER, self.name)
-            gl.glBufferData(gl_names.ARRAY_BUFFER, self.size, start, gl_names.STATIC_DRAW)
+            first = None if spare else start
+            gl.glBufferData(gl_names.ARRAY_BUFFER, self.size + spare, first, gl_names.STATIC_DRAW)
+            if spare:
+                self.write(view)
 
     def write(self, data: Any, offset: int = 0) -> None:
         """Overwrite bytes from `offset` on with a contiguous array; does not check for errors."""
@@ -145,18 +149,27 @@ def _address(view: memoryview) -> int:
     return address
 
 
+TEXEL = 16
+"""Bytes of a texel."""
+
+
 class TexelView:
     """A range of a buffer as vec4 texels: a storage block, and a buffer texture if `image` is set.
 
-    It does not own the buffer, whose GL name is `name`.
+    It does not own the buffer, whose GL name is `name`. A `TexelBuffer` has a spare texel behind
+    it: llvmpipe of Mesa 25 compiles a program twice if the size of one of its buffer textures is a
+    multiple of 256 bytes and that of another is not, so such a texture gets one texel more.
     """
 
-    def __init__(self, gl: Functions, name: int, offset: int, size: int, image: bool) -> None:
+    def __init__(
+        self, gl: Functions, name: int, offset: int, size: int, image: bool, is_own: bool = False
+    ) -> None:
         self._gl = gl
         self.name = name
         self.offset = offset
         self.size = size
         self._image = image
+        self._texels = size + TEXEL if is_own and size % 256 == 0 else size
         self._texture = 0
 
     @property
@@ -169,7 +182,7 @@ class TexelView:
                 bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)
                 gl.glBindTexture(target, self._texture)
                 try:
-                    gl.glTexBufferRange(target, texels, self.name, self.offset, self.size)
+                    gl.glTexBufferRange(target, texels, self.name, self.offset, self._texels)
                 finally:
                     gl.glBindTexture(target, gl.existing("Texture", bound))
         return self._texture
@@ -184,9 +197,12 @@ class TexelBuffer(TexelView):
     """A buffer, as for `Buffer`, with a view of all its texels."""
 
     def __init__(self, gl: Functions, data: bytes | memoryview | int, image: bool) -> None:
-        self.buffer = Buffer(gl, data)
+        size = data if isinstance(data, int) else memoryview(data).nbytes
+        # Nor is the buffer's size a power of two, for the same reason.
+        is_power = (size + TEXEL).bit_count() == 1
+        self.buffer = Buffer(gl, data, 2 * TEXEL if is_power else TEXEL)
         with on_error(self.buffer.release):
-            super().__init__(gl, self.buffer.name, 0, self.buffer.size, image)
+            super().__init__(gl, self.buffer.name, 0, size, image, is_own=True)
 
     def release(self) -> None:
         in_any_case((super().release, self.buffer.release))

@@ -198,6 +198,7 @@ class Buffers:
             text = name_buffer(allocation.buffer, self._plan, self._graph)
             gl.label(gl_names.BUFFER_OBJECT, self._arena[allocation.buffer].name, text)
         name = self._arena[allocation.buffer].name
-        view = TexelView(gl, name, allocation.offset, allocation.size, self._with_images)
+        offset, size = allocation.offset, allocation.size
+        view = TexelView(gl, name, offset, size, self._with_images, is_own=True)
         self._views[allocation] = view
         undo.callback(lambda: self._views.pop(allocation).release())

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import moderngl
 import numpy as np
@@ -529,6 +529,31 @@ def test_a_texture_that_fails_leaves_nothing_behind(
         assert objects_in(egl, state) == made
         buffer.release()
     assert objects_in(egl, state) == before
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 63, 64, 240, 256])
+def test_sizes_of_buffers_need_no_second_program(n: int, egl: gd.EglContext) -> None:
+    """llvmpipe of Mesa 25 compiles a program again for sizes of another kind."""
+    content, seen = bytes(range(16)) * n, {}
+    gpu = GpuContext(egl)
+
+    class Noting:
+        def __getattr__(self, name: str) -> Any:
+            def call(*arguments: Any) -> Any:
+                seen[name] = arguments
+                return getattr(gpu.gl, name)(*arguments)
+
+            return call
+
+    with gpu.guard():
+        buffer = TexelBuffer(cast(Functions, Noting()), content, image=True)
+        assert buffer.texture
+        assert (buffer.size, buffer.buffer.read()) == (len(content), content)
+        buffer.release()
+    whole, texture = seen["glBufferData"][1], seen["glTexBufferRange"][4]
+    assert whole.bit_count() > 1
+    assert texture % 256
+    assert len(content) <= texture <= whole
 
 
 @pytest.mark.mesa
