@@ -61,7 +61,7 @@ out vec4 color;
 void main() {
     vec2 at = vec2(uv.x, 1.0 - uv.y);  // textures start with the top row, OpenGL at the bottom
     // Four samples between the mask's texels, which are larger than pixels, make its edge smooth.
-    vec2 a = 0.75 / vec2(textureSize(mask, 0)), b = vec2(a.x, -a.y);
+    vec2 a = 0.5 / vec2(textureSize(mask, 0)), b = vec2(a.x, -a.y);
     vec4 both = texture(mask, at + a) + texture(mask, at - a);
     vec4 tint = 0.25 * (both + texture(mask, at + b) + texture(mask, at - b));
     color = vec4(texture(picture, at).rgb * (1.0 - 0.6 * tint.a) + 0.6 * tint.rgb, 1.0);

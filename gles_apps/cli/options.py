@@ -14,7 +14,9 @@ from gles_apps.tasks.options import BaseOptions
 from gles_apps.vision.classes import TASKS
 from gles_apps.vision.yolo import YOLO_KINDS
 from gles_delegate.cli.common import compilation
-from gles_delegate.model.reader import find_file, naming_file
+from gles_delegate.errors import ModelError
+from gles_delegate.model.files import require_regular
+from gles_delegate.model.reader import naming_file
 
 labels_option = click.option(
     "--labels",
@@ -46,9 +48,13 @@ kind_option = click.option(
 
 def base_of(model: Path, **fields: Any) -> BaseOptions:
     """The options with the model's files; its errors are those of the other commands."""
-    with naming_file(model):
-        find_file(model)
-    return with_assets(BaseOptions(model, **fields))
+    try:
+        return with_assets(BaseOptions(model, **fields))
+    except FileNotFoundError as error:
+        if not isinstance(error, ModelError):
+            with naming_file(model):
+                require_regular(model)
+        raise
 
 
 def compilations(bar: Progress) -> Callable[[str, int, int], None]:

@@ -22,10 +22,10 @@ from tests.conftest import MODELS, Require
 from tests.support.example import EXAMPLES, write_video
 from tests.support.snippets import MODELS as MADE
 from tests.support.snippets import picture
-from tests.unit.test_public_names import LISTED
+from tests.unit.test_api_pages import MODULES as PUBLIC_MODULES
 
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-MODULES = [name for name in LISTED if name != "gles_apps.ray"]
+MODULES = [name for name in PUBLIC_MODULES if name != "gles_apps.ray"]
 PUBLISHED = (
     "digit_detector.tflite",
     "movenet_single_pose_lightning_ptq.tflite",
@@ -40,7 +40,7 @@ FROM_TASKS = ("Options", "RegionOfInterest", "Result")
 def described() -> Iterator[tuple[str, Any]]:
     """Functions and classes that users call, with their names."""
     for module in MODULES:
-        for name in LISTED[module]:
+        for name in import_module(module).__all__:
             thing = getattr(import_module(module), name)
             is_listed = isclass(thing) and issubclass(thing, (Exception, Enum))
             is_shown = module.startswith("gles_apps.tasks.") and name.endswith(FROM_TASKS)

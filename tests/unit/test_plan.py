@@ -312,7 +312,7 @@ def test_a_plan_prints_as_a_program() -> None:
     assert len(lines) == len(plan.dispatches)
     for line, dispatch in zip(lines, plan.dispatches, strict=True):
         assert line.startswith(f"{dispatch.output} = {dispatch.shader}(")
-        assert f"node {dispatch.node}" in line
+        assert (f"node {dispatch.node}" in line) == (dispatch.node >= 0)
         assert line.endswith(f"  -> {plan.allocations[dispatch.output]}")
     assert total == f"{len(plan.buffers)} buffers, {sum(plan.buffers)} bytes"
     assert "| TANH" in str(plan)
