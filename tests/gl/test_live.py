@@ -107,7 +107,7 @@ def test_drawings_are_the_same_on_gpu_and_cpu(size: tuple[int, int], app: App) -
     draw(canvas := Canvas(frame_of(app, picture), Painter(size), size))
     cpu = np.asarray(canvas.drawing.on_picture(Image.fromarray(picture)))
     assert difference(gpu, cpu).max() <= 8  # 3 on Mesa, 6 on SwiftShader
-    assert difference(gpu, picture).max() > 50
+    assert difference(gpu, picture).max() > (50 if height > 1 else 0)  # of one pixel by chance
 
 
 def test_letters_beyond_the_atlas(app: App) -> None:
