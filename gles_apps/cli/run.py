@@ -34,6 +34,7 @@ from gles_delegate.planning.outputs import read_metadata
 
 logger = logging.getLogger("gles_delegate")
 
+COLUMNS = (*SHOWN, "box", "rotation")
 """Columns of results in the terminal."""
 
 
@@ -230,8 +231,7 @@ def _print(shown: dict[str, Any]) -> None:
         rows, device = shown["results"], shown.get("device", "the GPU")
         results = "1 result" if len(rows) == 1 else f"{len(rows)} results"
         print(f"\n{shown['task']}: {results} on {device}")
-        named = {*SHOWN, "box", "rotation"}
-        cells = [{k: "" if v is None else v for k, v in row.items() if k in named} for row in rows]
+        cells = [{k: "" if v is None else v for k, v in r.items() if k in COLUMNS} for r in rows]
         if cells:
             common.print_table(cells)
     if shown["file"] is not None:

@@ -386,7 +386,9 @@ class _Loop:
     def _timings(self) -> Drawing:
         """Small lines at the upper edge, which hide little of the picture."""
         renderer = current_functions().string(gl_names.RENDERER).split(" (")[0]
-        text = f"{self._rate:.1f} frames per second on {renderer}; ms: {self._app.timings}"
+        text = f"{renderer}; ms: {self._app.timings}"
+        if "frame" in self._app.timings.milliseconds:  # the first one has not ended
+            text = f"{self._rate:.1f} frames per second on {text}"
         rows, columns = (self._options.scale * size for size in self._source.size)
         drawing = Drawing((rows, columns))
         size = max(12, drawing.font_size // 2)

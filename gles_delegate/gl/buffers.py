@@ -149,7 +149,7 @@ def _address(view: memoryview) -> int:
     return address
 
 
-TEXEL = 16
+_TEXEL = 16
 """Bytes of a texel."""
 
 
@@ -169,7 +169,7 @@ class TexelView:
         self.offset = offset
         self.size = size
         self._image = image
-        self._texels = size + TEXEL if is_own and size % 256 == 0 else size
+        self._texels = size + _TEXEL if is_own and size % 256 == 0 else size
         self._texture = 0
 
     @property
@@ -199,8 +199,8 @@ class TexelBuffer(TexelView):
     def __init__(self, gl: Functions, data: bytes | memoryview | int, image: bool) -> None:
         size = data if isinstance(data, int) else memoryview(data).nbytes
         # Nor is the buffer's size a power of two, for the same reason.
-        is_power = (size + TEXEL).bit_count() == 1
-        self.buffer = Buffer(gl, data, 2 * TEXEL if is_power else TEXEL)
+        is_power = (size + _TEXEL).bit_count() == 1
+        self.buffer = Buffer(gl, data, 2 * _TEXEL if is_power else _TEXEL)
         with on_error(self.buffer.release):
             super().__init__(gl, self.buffer.name, 0, size, image, is_own=True)
 
