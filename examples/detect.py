@@ -16,7 +16,7 @@ import app
 from gles_apps.live import App, frame_handler_for
 from gles_apps.live.show import FrameHandler
 from gles_apps.tasks.vision import TaskSettings
-from gles_delegate.cli.tensor_files import read_labels
+from gles_delegate.model.labels import read_labels
 
 
 def finder(networks: App, arguments: Namespace) -> FrameHandler:

@@ -17,10 +17,10 @@ from PIL import Image
 import gles_delegate as gd
 from gles_apps.vision import dequantize
 from gles_apps.vision.classes import class_name
-from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import reason_of, sentence_of
 from gles_delegate.image.pictures import as_tensor, converted
 from gles_delegate.image.transform import picture_transform
+from gles_delegate.model.labels import read_labels
 from gles_delegate.model.reader import load_model
 from gles_delegate.planning.outputs import read_metadata
 

@@ -22,8 +22,8 @@ from gles_apps.live import App, Canvas, Frame
 from gles_apps.live.show import FrameHandler
 from gles_apps.vision import Drawing, palette
 from gles_apps.vision.classes import class_name, top_indices
-from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.errors import reason_of
+from gles_delegate.model.labels import read_labels
 
 RATE = 16000
 """Samples per second."""

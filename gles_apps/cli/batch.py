@@ -25,10 +25,10 @@ from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, task_of
 from gles_delegate import DelegateError
 from gles_delegate.cli import common
-from gles_delegate.cli.tensor_files import read_labels
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Graph
+from gles_delegate.model.labels import read_labels
 from gles_delegate.planning.outputs import prepared, read_metadata
 from gles_delegate.runtime.standalone import describe as describe_tensor
 from gles_delegate.support.optional import lacks_extra

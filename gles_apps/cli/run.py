@@ -29,6 +29,7 @@ from gles_delegate.bench.comparison import prepare as prepare_interpreter
 from gles_delegate.cli import common, tensor_files
 from gles_delegate.image.pictures import channels_last, picture_mode
 from gles_delegate.model.graph import Array, Graph
+from gles_delegate.model.labels import read_labels
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.planning.outputs import read_metadata
 
@@ -83,7 +84,7 @@ def run(
     """
     if more:
         raise common.wrong_usage(f"expected --input before a file, found {more[0]!r}")
-    names = None if labels is None else tensor_files.read_labels(labels)
+    names = None if labels is None else read_labels(labels)
     settings = TaskSettings(labels=names, **chosen)
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with common.progress_bar() as bar:

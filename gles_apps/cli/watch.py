@@ -12,7 +12,7 @@ from gles_apps.tasks.assets import assets_of
 from gles_apps.tasks.vision.opening import TaskSettings, require_task
 from gles_delegate import DelegateError
 from gles_delegate.cli import common
-from gles_delegate.cli.tensor_files import read_labels
+from gles_delegate.model.labels import read_labels
 
 if TYPE_CHECKING:
     from gles_apps.live import App

@@ -26,7 +26,6 @@ from gles_delegate.image.pictures import (
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.files import require_regular
 from gles_delegate.model.graph import Array, Graph, Tensor
-from gles_delegate.model.labels import read_labels as read_labels
 from gles_delegate.planning.outputs import read_metadata
 from gles_delegate.runtime import standalone
 from gles_delegate.runtime.standalone import dequantize

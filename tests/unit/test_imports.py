@@ -38,6 +38,7 @@ FILES = sorted(
     if "-" not in path.stem and (path.stem not in MOVED or path.parent != PACKAGE)  # not a hook
 )
 APP_FILES = sorted(APPS.rglob("*.py"))
+EXAMPLES = sorted((PACKAGE.parent / "examples").glob("*.py"))
 
 
 def part_of(path: Path) -> str:
@@ -112,6 +113,12 @@ def test_apps_import_no_private_names(path: Path) -> None:
     crossing = {name for name in imported(path) if name.startswith("gles_delegate")}
     assert not {name for name in crossing if "._" in name}
     assert path.parent.name == "cli" or not {n for n in crossing if ".cli" in n}
+
+
+@pytest.mark.source
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_import_no_commands(path: Path) -> None:
+    assert not {name for name in imported(path) if ".cli" in name}
 
 
 @pytest.mark.parametrize("name", sorted(MOVED))
