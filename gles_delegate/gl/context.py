@@ -21,8 +21,11 @@ from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
+from gles_delegate.support import collector
 from gles_delegate.support.closing import on_error
-from gles_delegate.support.threads import get_ident
+from gles_delegate.support.collector import CollectorOff
+from gles_delegate.support.signals import SignalsDeferred
+from gles_delegate.support.unpatched import get_ident
 
 if TYPE_CHECKING:
     import moderngl
@@ -64,6 +67,7 @@ class GpuContext:
         self.is_private = context is None
         self.egl: EglContext | None = None
         self._adopted: Adopted | None = None
+        self._interruptions: list[tuple[CollectorOff, SignalsDeferred]] = []
         self._pool = ObjectPool.of(context) if isinstance(context, EglContext) else None
         if isinstance(context, EglContext | None):
             with environment(variables or {}, libegl().is_started):
@@ -115,6 +119,8 @@ class GpuContext:
     def guard(self, only_deletes: bool = False) -> AbstractContextManager[None]:
         """Make the context current inside ``with``, and restore everything afterwards.
 
+        Inside, neither the collector nor handlers of signals run, which may call OpenGL.
+
         If the calls inside are `only_deletes`, the app's state does not need restoring.
 
         Raises, before any GL call:
@@ -138,15 +144,29 @@ class GpuContext:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Inside the guard: make the previous context current, then this one again."""
-        if self.egl is None:
-            yield
-            return
-        self.egl.__exit__()
-        try:
-            yield
-        finally:
-            self.egl.__enter__()
+        """Inside the guard: make the previous context current, then this one again.
+
+        In between, the collector and handlers of signals run.
+        """
+        off, deferred = self._interruptions[-1]
+        with self.egl.away() if self.egl else nullcontext():
+            try:
+                off.end()
+                deferred.end()
+                yield
+            finally:
+                deferred.begin()
+                off.begin()
+
+    def give_way(self) -> None:
+        """Inside the guard: run handlers of signals, or the collector, if they wait for its end.
+
+        An adopted context has bindings of the delegate, so there they wait.
+        """
+        _, deferred = self._interruptions[-1]
+        if self.egl is not None and (deferred.is_due or collector.is_due()):
+            with self.suspended():
+                collector.give_way()
 
     def run_trials(
         self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
@@ -171,9 +191,18 @@ class GpuContext:
 
     @contextmanager
     def _current(self, only_deletes: bool = False) -> Iterator[None]:
-        guard = _checked if self.is_private or only_deletes else _restored
-        with self.egl or nullcontext(), guard(self.gl):
-            yield
+        is_plain = self.is_private or only_deletes
+        off, deferred = CollectorOff(), SignalsDeferred()
+        with deferred, off:
+            self._interruptions.append((off, deferred))
+            try:
+                with (
+                    self.egl or nullcontext(),
+                    _checked(self.gl) if is_plain else _restored(self.gl, self.egl),
+                ):
+                    yield
+            finally:
+                self._interruptions.pop()
 
 
 @contextmanager
@@ -185,7 +214,8 @@ def _checked(gl: Functions) -> Iterator[None]:
 
 
 @contextmanager
-def _restored(gl: Functions) -> Iterator[None]:
+def _restored(gl: Functions, egl: EglContext | None) -> Iterator[None]:
+    """Save and restore the state of a context: `egl`, or an adopted one."""
     gl.forget_app_errors()
     program = gl.integer(gl_names.CURRENT_PROGRAM)
     array_buffer = gl.integer(gl_names.ARRAY_BUFFER_BINDING)
@@ -203,6 +233,8 @@ def _restored(gl: Functions) -> Iterator[None]:
     images = [(i, *(gl.integer(name, i) for name in gl_names.IMAGE_BINDING)) for i in range(units)]
 
     def restore() -> None:
+        if egl is not None and not egl.is_current:  # `suspended` could not come back
+            return
         # What the app, or a context that shares with its, deleted while it was in use is gone.
         gl.unchecked("glUseProgram")(gl.existing("Program", program))
         gl.unchecked("glBindBuffer")(gl_names.ARRAY_BUFFER, gl.existing("Buffer", array_buffer))

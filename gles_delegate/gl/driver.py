@@ -14,7 +14,7 @@ from gles_delegate.device.profiles import profile_of
 from gles_delegate.errors import ContextError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
-from gles_delegate.support.threads import Lock
+from gles_delegate.support.unpatched import Lock
 
 log = logging.getLogger("gles_delegate")
 

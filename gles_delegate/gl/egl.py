@@ -9,7 +9,8 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Literal
 
 from gles_delegate.errors import ContextError, ContextLostError, GLError, WrongThreadError
@@ -33,6 +34,8 @@ from gles_delegate.gl.libegl import (
 )
 from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 from gles_delegate.support.closing import in_any_case
+from gles_delegate.support.collector import CollectorOff
+from gles_delegate.support.signals import SignalsDeferred
 
 
 def list_devices() -> list[Device]:
@@ -224,6 +227,22 @@ class EglContext:
                 if error is None:
                     raise
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Inside ``with``: what was current before it, until the end of this block.
+
+        Raises what ``with`` raises if it cannot be made current again; what was current stays then.
+        """
+        self.__exit__()
+        try:
+            yield
+        finally:
+            try:
+                self.__enter__()
+            except BaseException:
+                self._entered.append(None)  # for the exit of the block around this one
+                raise
+
     def release(self) -> None:
         """Destroy the context and its objects; later use raises `ContextError`.
 
@@ -238,7 +257,7 @@ class EglContext:
 
     def _unmark(self) -> None:
         """Delete the mark, which a context that shares keeps; find out if this was destroyed."""
-        with suppress(ContextError), self:
+        with SignalsDeferred(), CollectorOff(), suppress(ContextError), self:
             mark = self._usable().mark
             assert mark is not None
             mark.release()

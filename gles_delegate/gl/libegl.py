@@ -18,6 +18,8 @@ from typing import Any
 from gles_delegate.errors import ContextError, ContextLostError, GLError
 from gles_delegate.gl.libglx import GlxBinding, OsmesaBinding
 from gles_delegate.gl.tensorflow import load_mesa_apart, watch_imports
+from gles_delegate.support.collector import CollectorOff
+from gles_delegate.support.signals import SignalsDeferred
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
@@ -216,13 +218,15 @@ class LibEgl:
     def restored(self) -> Iterator[None]:
         """Restore what was current on this thread, in EGL and GLX.
 
-        Inside, nothing is current in GLX, so EGL contexts can be.
+        Inside, nothing is current in GLX, so EGL contexts can be. Neither the collector nor
+        handlers of signals run.
         """
-        before = EglBinding.of_this_thread(self).without_glx()
-        try:
-            yield
-        finally:
-            before.restore()
+        with SignalsDeferred(), CollectorOff():
+            before = EglBinding.of_this_thread(self).without_glx()
+            try:
+                yield
+            finally:
+                before.restore()
 
     def replaced(self, make_current: Callable[[], None]) -> EglBinding:
         """Make a context current; return the previous state, which is restored on an error."""

@@ -17,7 +17,8 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import release_thread
-from gles_delegate.support.threads import Lock, Thread
+from gles_delegate.support.threads import Thread
+from gles_delegate.support.unpatched import Lock
 
 _MAX_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
 _PATIENCE = 2e-3  # seconds before they start: cached programs are all done by then

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.support.closing import Releasable
-from gles_delegate.support.threads import Lock
+from gles_delegate.support.unpatched import Lock
 
 ObjectT = TypeVar("ObjectT", bound=Releasable)
 

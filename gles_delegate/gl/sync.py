@@ -11,7 +11,7 @@ from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.support.closing import Closing, on_error
-from gles_delegate.support.threads import Lock
+from gles_delegate.support.unpatched import Lock
 
 
 class Stopwatch:

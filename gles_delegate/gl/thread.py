@@ -26,8 +26,10 @@ from gles_delegate.errors import (
 )
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.libegl import DestroyedError, release_thread
+from gles_delegate.support import collector
 from gles_delegate.support.closing import Releasable, in_any_case, on_error, release_all
-from gles_delegate.support.threads import Awaited, Lock, RLock, Thread, get_ident
+from gles_delegate.support.threads import Awaited, Thread, idle
+from gles_delegate.support.unpatched import Lock, RLock, get_ident
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,6 +44,11 @@ _Job: TypeAlias = "tuple[Future[Any], Callable[[], Any]] | None"
 
 def start(thread: threading.Thread) -> None:
     """Start a thread that a caller asked for; raises ContextError if there can be no more."""
+    if sys.is_finalizing():
+        raise ContextError(
+            f"expected to start the thread {thread.name!r}, found that Python is ending: make the "
+            "delegate earlier"
+        )
     try:
         thread.start()
     except RuntimeError as error:
@@ -330,6 +337,7 @@ class _Worker:
         self, function: Callable[[], T], when_done: Callable[[Future[T]], object] | None = None
     ) -> Future[T]:
         """Queue a call; see `GlThread.start`."""
+        collector.collect_if_due()  # a busy thread would keep the collector off for ever
         if sys.is_finalizing():  # the thread has stopped with the interpreter
             raise DelegateError(CLOSED)
         future: Future[T] = Awaited()
@@ -367,7 +375,8 @@ class _Worker:
     @staticmethod
     def _work(jobs: SimpleQueue[_Job], worker: ref[_Worker]) -> None:
         try:
-            while (job := jobs.get()) is not None:
+            get = jobs.get
+            while (job := idle(get)) is not None:
                 _do(*job)
                 del job  # its objects must not live until the next call
         finally:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import re
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
-from types import FrameType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +18,7 @@ from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.standalone import bound, describe, settable
+from gles_delegate.support.signals import SignalsDeferred
 
 _FAILURES = (RuntimeError, IndexError)  # Python's types of LiteRT's errors and of C++ exceptions
 
@@ -89,8 +86,12 @@ class LiteRt:
         try:
             return function(*arguments, **named)
         except _FAILURES as error:
-            if self._native.failure is not None:
-                raise self._native.failure from error
+            failure, self._native.failure = self._native.failure, None
+            if failure is not None:
+                try:
+                    raise failure from error
+                finally:
+                    del failure  # its traceback has this frame
             # LiteRT appends each report to the previous ones.
             self._fresh = str(error).removeprefix(self._reported)
             self._reported = str(error)
@@ -119,14 +120,20 @@ class LiteRtHost:
         self.delegation = delegation
         self._litert = litert
         self._interpreter = litert.interpreter
-        self._wrapper = litert.interpreter._interpreter  # takes a subgraph in more calls
         self._subgraph = delegation.graph.index
+
+    @property
+    def _wrapper(self) -> Any:
+        """LiteRT's C++ object, whose calls take a subgraph; LiteRT must be the last to hold it."""
+        return self._interpreter._interpreter
 
     def allocate_tensors(self) -> None:
         self._litert.run(self._wrapper.AllocateTensors, self._subgraph or -1)
 
     def invoke(self) -> None:
-        with _uninterrupted():
+        # ctypes drops what a handler raises as a callback begins, and LiteRT calls back between
+        # nodes on the CPU.
+        with SignalsDeferred(interrupts=True):
             self._litert.run(self._wrapper.Invoke, self._subgraph)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
@@ -176,23 +183,3 @@ class LiteRtHost:
 
     def reset_all_variables(self) -> None:
         self._litert.call(self._interpreter.reset_all_variables)
-
-
-@contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Defer Ctrl-C to the end: ctypes drops a KeyboardInterrupt raised as a callback begins.
-
-    LiteRT calls back between nodes on the CPU, so most interrupts would be dropped.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    calls: list[tuple[int, FrameType | None]] = []
-    signal.signal(signal.SIGINT, lambda *arguments: calls.append(arguments))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if calls:
-            handler(*calls[0])

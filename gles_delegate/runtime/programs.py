@@ -125,6 +125,10 @@ class Programs:
         missing = [compiled for compiled in longest_first if not compiled.ready]
         report, total = progress or _said_once(store is not None), len(missing)
 
+        def tell(done: int) -> None:
+            self._gpu.give_way()
+            report(done, total)
+
         def try_out(compiled: _PooledProgram) -> None:
             compiled.program.finish()
             for function, arguments in trials[compiled.program.name]:
@@ -133,12 +137,12 @@ class Programs:
 
         jobs = [partial(try_out, compiled) for compiled in missing]
         if jobs and self._gpu.driver.is_llvmpipe:
-            self._gpu.run_trials(jobs, lambda done: report(done, total))
+            self._gpu.run_trials(jobs, tell)
         elif jobs:
             for done, job in enumerate(jobs):
-                report(done, total)
+                tell(done)
                 job()
-            report(total, total)
+            tell(total)
         for compiled in missing:
             compiled.ready = True
         for text, shared in taken.items():

@@ -36,7 +36,9 @@ from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import ShaderSource
 from gles_delegate.shaders.dispatch import Const
-from gles_delegate.support.threads import Lock, Thread
+from gles_delegate.support import collector
+from gles_delegate.support.threads import Thread
+from gles_delegate.support.unpatched import Lock
 
 log = logging.getLogger("gles_delegate")
 _TWICE, _OFTEN = 2, 20  # runs after which faster programs are compiled, and chains alone
@@ -179,6 +181,7 @@ class _Job:
 
     def check(self, done: int, total: int) -> None:
         """Note the progress; raise an error if it is to end."""
+        collector.give_way()
         self.compiled = done, total
         owner = self.owner()
         if owner is None or owner.job is not self or _compiler.is_ending:

@@ -34,6 +34,7 @@ from gles_delegate.gl.context import MAX_TEXTURES
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import EglBinding, EglError, libegl
 from gles_delegate.runtime import upgrade
+from gles_delegate.support import collector
 from gles_delegate.support.threads import Thread
 from tests.attack.workers import Outcome
 from tests.gl.test_delegate import desktop_app, es_app, stir
@@ -139,6 +140,7 @@ class Calls:
         replace(upgrade, "_OFTEN", 2)
         replace(upgrade, "_BUDGET", 60.0)
         replace(llvmpipe, "_PATIENCE", 60.0)
+        replace(collector, "is_due", lambda: False)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -310,7 +310,7 @@ def test_a_failure_without_a_reason(
 
     _, content = with_a_detour()
     with mixed(content) as (_, interpreter):
-        monkeypatch.setattr(interpreter._host, "_wrapper", SimpleNamespace(Invoke=fail))
+        monkeypatch.setattr(LiteRtHost, "_wrapper", SimpleNamespace(Invoke=fail))
         with pytest.raises(gd.LiteRtError, match="failed: it gives no reason; try the model in"):
             interpreter.invoke()
 
