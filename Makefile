@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: say demo gallery check test test-all test-unit fuzz attack test-drivers test-gpus test-litert test-oldest test-peers test-profiles test-systems test-toolkits \
+.PHONY: say demo gallery check test test-all test-ray test-extras test-unit fuzz attack test-drivers test-gpus test-litert test-oldest test-peers test-profiles test-systems test-toolkits \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -31,17 +31,25 @@ check: say .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest) --one-in 4
 
-# A sample, to which uncommitted changes come first; its last line says of what.
+# A sample, to which uncommitted changes come first, or all since the commit `since`; its last line
+# says of what.
 test: say := test: all tests but Ray's, with a sample of the largest tables; 7 minutes on two cores
 test: say .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
-	$(pytest)
+	$(pytest) $(if $(since),--since $(since))
 
 # Everything, Ray too.
 test-all: .venv/.with-test .venv/.with-ray
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest) --all
+	$(MAKE) test-ray
+
+test-ray: .venv/.with-test .venv/.with-ray
 	$(bin)/pytest tests/ray  # a cluster takes every processor
+
+# README's first commands, `make demo`, and each extra in an environment without the others.
+test-extras: debian
+	PYTHON="$(PYTHON)" tools/test-extras
 
 # The unit tier with nothing else installed, not even the package.
 test-unit: export GLES_DELEGATE_REQUIRE =

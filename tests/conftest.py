@@ -58,6 +58,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--one-in", type=int, default=1, metavar="N", help="tests/unit, and one in N of the others"
     )
     group.addoption("--seed", type=int, metavar="N", help="other samples; default: of the commit")
+    group.addoption("--since", metavar="COMMIT", help="what changed since comes first in samples")
     group.addoption(
         "--fresh", type=int, default=0, metavar="N", help="new random examples of each fuzz test"
     )
@@ -69,7 +70,12 @@ def pytest_configure(config: pytest.Config) -> None:
     sampling.everything = config.option.all
     sampling.fresh = config.option.fresh
     worker = getattr(config, "workerinput", None)
-    sampling.changed = worker["changed"] if worker else sampling.uncommitted_changes()
+    if worker:
+        sampling.changed = worker["changed"]
+    elif config.option.since:
+        sampling.changed = sampling.changes_since(config.option.since)
+    else:
+        sampling.changed = sampling.uncommitted_changes()
     sampling.seed = worker["seed"] if worker else config.option.seed
     if sampling.seed is None:
         sampling.seed = sampling.seed_of_commit()

@@ -173,7 +173,7 @@ class Flushing:
 def use(what: object) -> None:
     invoke: Callable[[], object] | None = getattr(what, "invoke", None)
     if invoke is not None:
-        with suppress(gd.DelegateError):  # it is closed
+        with suppress(gd.DelegateError, RuntimeError):  # it is closed, or LiteRT says so
             invoke()
 
 

@@ -18,7 +18,7 @@ fresh = 0
 seed = 0
 """Number that draws the samples: `pytest --seed N`, or of the content of the commit."""
 changed: list[str] = []
-"""Files with uncommitted changes, whose cases come first."""
+"""Files with uncommitted changes, or changes since a commit, whose cases come first."""
 counts: dict[str, tuple[int, int]] = {}
 """By name of the cases, how many run of how many."""
 
@@ -54,6 +54,11 @@ def uncommitted_changes() -> list[str]:
     """See `changed`; empty where there is no git or no repository."""
     status = _git("status", "--porcelain", "--untracked-files=all", "--no-renames")
     return [line[3:] for line in status]
+
+
+def changes_since(commit: str) -> list[str]:
+    """Files that differ from a commit, and those with uncommitted changes."""
+    return [*_git("diff", "--name-only", "--no-renames", commit), *uncommitted_changes()]
 
 
 def _git(*arguments: str) -> list[str]:

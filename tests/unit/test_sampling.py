@@ -61,6 +61,7 @@ def test_a_clone_of_a_commit_has_its_sample(
     (sampling.ROOT / "new").mkdir()
     (sampling.ROOT / "new" / "file").touch()
     assert sampling.uncommitted_changes() == ["first", "new/file"]
+    assert sampling.changes_since("HEAD~") == ["first", "second", "first", "new/file"]
     git("clone", "--depth", 1, sampling.ROOT.as_uri(), tmp_path / "two")
     monkeypatch.setattr(sampling, "ROOT", tmp_path / "two")
     assert (sampling.seed_of_commit(), sampling.uncommitted_changes()) == (seeds[1], [])
