@@ -9,15 +9,8 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl.driver import Driver
-from tests.op_table import (
-    CASES,
-    LEFT_TO_LITERT,
-    LEFT_TO_THE_DRIVER,
-    LITERT_REFUSES,
-    Case,
-    one_of_each,
-    sample,
-)
+from tests.op_table import CASES, LEFT_TO_LITERT, LEFT_TO_THE_DRIVER, LITERT_REFUSES, Case, sample
+from tests.op_table.cover import places
 from tests.support.oracle import (
     assert_close,
     complete,
@@ -27,15 +20,16 @@ from tests.support.oracle import (
     run_gles,
     run_litert,
 )
-from tests.support.sampling import choose
+from tests.support.sampling import choose, drawn
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 
 Run = Callable[[bytes, Sequence[NDArray[Any]], gd.EglContext], list[NDArray[Any]]]
-SAMPLE = choose("op table", CASES, sample(CASES, 1000))
-OF_EACH_TYPE = one_of_each(CASES, lambda case: (case.op, *case.types()))
-INSIDE = choose("inside LiteRT", OF_EACH_TYPE, sample(OF_EACH_TYPE, 300))
-IN_A_CHAIN = choose("in a chain", OF_EACH_TYPE, sample(OF_EACH_TYPE, 300))
+SAMPLE = choose("op table", CASES, sample(CASES, 500))
+COVER = [case for case in CASES if case.id in places()]
+"""Cases with all types and kernels of the table."""
+INSIDE = choose("inside LiteRT", COVER, drawn(COVER, 150))
+IN_A_CHAIN = choose("in a chain", COVER, drawn(COVER, 150))
 GRAPH_CASES = [case for case in CASES if case.op == "GRAPH"]
 
 
@@ -58,7 +52,7 @@ def test_op(case: Case, context: gd.EglContext) -> None:
 
 @pytest.mark.parametrize("case", list(map(as_param, INSIDE)))
 def test_op_inside_litert(case: Case, context: gd.EglContext) -> None:
-    """The host knows types, states and sizes, but not ops: one case of each op and its types."""
+    """The host knows types, states and sizes, but not ops."""
     check(case, context, run_delegated)
 
 

@@ -18,7 +18,7 @@ from tests.support.oracle import litert_interpreter, run
 from tests.support.sampling import choose
 
 Arrays = list[NDArray[Any]]
-SAMPLE = choose("by rows", CASES, sample(CASES, 2500))
+SAMPLE = choose("by rows", CASES, sample(CASES, 600))
 LIMITS = Limits(storage_blocks=16, invocations=1024)
 NAMES = [name for name, op in _OPS.items() if op.rows]
 UNCHECKED = {

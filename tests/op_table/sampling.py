@@ -3,9 +3,11 @@
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from tests.op_table.case import Case
+from tests.op_table.cover import places
 from tests.support import sampling
 
 _ROOT = sampling.ROOT
@@ -19,20 +21,33 @@ _INCLUDE = re.compile(r'#include "(.+)"')
 
 
 def sample(cases: Sequence[Case], most: int, seed: int | None = None) -> list[Case]:
-    """At most `most` of the cases: one of each row, then more; `sampling.seed` or `seed` draws.
+    """At most `most` of the cases: one of each row, then those whose plans have the most.
 
+    `sampling.seed` draws a fifth. With a `seed` of its own, that draws all but the rows'.
     Rows that `sampling.changed` concerns come first; a file that concerns more than half of the
     rows puts none first.
     """
     rows = {case.op for case in cases}
     concerned = (rows_of(file, rows) for file in sampling.changed)
     first = {row for some in concerned if 2 * len(some) < len(rows) for row in some}
-    ones = {case.id for case in one_of_each(cases, lambda case: case.op, seed)}
+    cover = places() if seed is None else {}
 
-    def order(case: Case) -> tuple[bool, bool, int]:
-        return case.id not in ones, case.op not in first, sampling.rank(case.id, seed)
+    def order(case: Case) -> tuple[int, int]:
+        return cover.get(case.id, len(cover)), sampling.rank(case.id, seed)
 
-    taken = {case.id for case in sorted(cases, key=order)[:most]}
+    in_order = sorted(cases, key=order)
+    ones: dict[str, Case] = {}
+    for case in in_order:
+        ones.setdefault(case.op, case)
+    one_each = sorted(ones.values(), key=lambda case: case.op not in first)
+    wanted = [*one_each, *(case for case in in_order if case.op in first)]
+    taken = {case.id for case in islice({case.id: case for case in wanted}.values(), most)}
+    room = most - len(taken)
+    others = [case for case in in_order if case.id not in taken]
+    taken |= {case.id for case in others[: room - room // 5]}
+    by_seed = sorted(others, key=lambda case: sampling.rank(case.id, seed))
+    drawn = (case for case in by_seed if case.id not in taken)
+    taken |= {case.id for case in islice(drawn, room // 5)}
     return [case for case in cases if case.id in taken]
 
 

@@ -1,12 +1,14 @@
 """The op table itself, without LiteRT."""
 
 from collections import Counter
+from collections.abc import Hashable
 
 import pytest
 
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.op_table import CASES, LEFT_TO_THE_DRIVER, OPS, sample
+from tests.op_table.cover import features, places
 from tests.op_table.sampling import rows_of
 from tests.support import sampling
 from tests.support.sampling import ROOT
@@ -52,11 +54,31 @@ def test_changes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert some["CONV_2D"] == 1
 
 
+def test_a_sample_begins_with_the_cover() -> None:
+    """Which no longer fits if it names cases that are gone; `tools/op-table-cover`."""
+    assert places().keys() <= {case.id for case in CASES}
+    some = {case.id for case in sample(CASES, 1000)}
+    covered = sum(case in some for case in places())
+    assert covered > 550
+    assert {case.op for case in CASES if case.id in places()} == OPS.keys()
+
+
+@pytest.mark.slow
+def test_the_cover_has_all_that_plans_have() -> None:
+    have: set[Hashable] = set()
+    for case in CASES:
+        if case.id in places():
+            have |= features(case)
+    missing = [case.id for case in CASES if features(case) - have]
+    assert not missing
+
+
 def test_another_seed_draws_other_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "seed", 1)
     some, same = sample(CASES, 1000), sample(CASES, 1000, seed=0)
     monkeypatch.setattr(sampling, "seed", 2)
-    assert len({case.id for case in some} & {case.id for case in sample(CASES, 1000)}) < 500
+    both = {case.id for case in some} & {case.id for case in sample(CASES, 1000)}
+    assert len(OPS) < len(both) < 900  # rows, and those whose plans have the most
     assert sample(CASES, 1000, seed=0) == same
 
 
