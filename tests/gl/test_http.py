@@ -43,8 +43,8 @@ def colors() -> Iterator[Handler]:
     predictor.close()
 
 
-def png(width: int, height: int) -> bytes:
-    """A red picture; its file is small, however large it is."""
+def png(width: int, height: int, rows: int | None = None) -> bytes:
+    """A red picture; its file is small, however large it is, and may end after some `rows`."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
@@ -53,8 +53,9 @@ def png(width: int, height: int) -> bytes:
 
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     compressor = zlib.compressobj(9)
-    rows = [compressor.compress(b"\0" + b"\xff\0\0" * width) for _ in range(height)]
-    body = b"".join([*rows, compressor.flush()])
+    row = b"\0" + b"\xff\0\0" * width
+    compressed = [compressor.compress(row) for _ in range(rows or height)]
+    body = b"".join([*compressed, compressor.flush()])
     parts = chunk(b"IHDR", header), chunk(b"IDAT", body), chunk(b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
@@ -138,7 +139,7 @@ def floats() -> bytes:
         (floats(), 400, "expected a picture with 8 or 16 bits per channel, found floats"),
         (png(1200, 1000), 413, "a picture of at most 1048576 pixels"),
         (png(13_000, 10), 200, ""),
-        (png(13_000, 13_000)[:300], 413, "a picture of at most 1048576 pixels"),
+        (png(13_000, 13_000, rows=10)[:300], 413, "a picture of at most 1048576 pixels"),
         (b"\xff" * (MOST_BYTES + 1), 413, "a body of at most 1048576 bytes"),
     ],
     ids=lambda value: str(value)[:40],

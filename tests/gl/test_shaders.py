@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.op_table.graphs import GRAPHS
 from tests.unit.test_plan import FLOOR, ROOMY, plan_of, sketched
 
 
+@cache
 def some_of_each_shader() -> dict[str, tuple[Dispatch, Dispatch]]:
     """The first and the last dispatch of each shader in the graphs."""
     plans = (plan_of(sketched(name), limits) for name in GRAPHS for limits in (ROOMY, FLOOR))

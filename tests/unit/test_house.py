@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import gles_delegate as gd
@@ -9,11 +10,6 @@ from gles_delegate.model.schema import BUILTIN_OPERATORS
 from gles_delegate.ops import supported_ops
 
 PACKAGE = Path(gd.__file__).parent
-TREES = {
-    path.relative_to(folder).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
-    for folder in (PACKAGE, PACKAGE.parent / "gles_apps")
-    for path in sorted(folder.rglob("*.py"))
-}
 
 NAMING_OPS = {
     "bench/device.py": "builds the models that it measures",
@@ -29,6 +25,16 @@ NAMING_OPS = {
 """Files outside ops/ in which names of ops are strings, with the reason."""
 
 
+@cache
+def trees() -> dict[str, ast.Module]:
+    """The modules of both packages, by their paths in them."""
+    return {
+        path.relative_to(folder).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for folder in (PACKAGE, PACKAGE.parent / "gles_apps")
+        for path in sorted(folder.rglob("*.py"))
+    }
+
+
 def op_names(tree: ast.AST) -> Iterator[str]:
     """Strings that are names of ops."""
     names = {*BUILTIN_OPERATORS, *supported_ops()}
@@ -41,7 +47,7 @@ def test_only_ops_know_names_of_ops() -> None:
     """Others ask for facts; see `gles_delegate.ops.lib.registry.Op`."""
     naming = {
         path: names
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if not path.startswith("ops/") and (names := [*op_names(tree)])
     }
     assert {path: names for path, names in naming.items() if path not in NAMING_OPS} == {}
