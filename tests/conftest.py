@@ -25,7 +25,11 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from tests.support import sampling
 from tests.support.force import force_driver
+from tests.support.process import OPTIMIZER
 from tests.support.soundness import every_plan_checked
+
+# llvmpipe's results do not depend on LLVM's optimizer, whose time is much of a test's.
+os.environ.setdefault(OPTIMIZER, "nopt")
 
 Require = Callable[[str, str], NoReturn]
 

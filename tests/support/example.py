@@ -1,5 +1,6 @@
 """Examples run as a user runs them, and the pictures they leave."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,13 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from tests.support.process import OPTIMIZER
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def run(name: str, *arguments: object, status: int = 0) -> str:
-    """An example's output, or its standard error if its status is not 0."""
+    """An example's output, or its standard error if its status is not 0; with LLVM's optimizer."""
     command = [sys.executable, str(EXAMPLES / name), *map(str, arguments)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    users = {key: value for key, value in os.environ.items() if key != OPTIMIZER}
+    result = subprocess.run(
+        command, env=users, capture_output=True, text=True, timeout=300, check=False
+    )
     assert result.returncode == status, result.stderr
     assert "Traceback" not in result.stderr
     return result.stdout if status == 0 else result.stderr

@@ -6,6 +6,9 @@ import sys
 
 from tests.support.sampling import ROOT
 
+OPTIMIZER = "GALLIVM_PERF"
+"""The environment variable by which tests leave LLVM's optimizer out."""
+
 
 def run_python(
     code: str, *arguments: object, timeout: float = 120, **environment: str
