@@ -9,7 +9,7 @@ windows := xauth xvfb libdbus-1-3 libfontconfig1 libharfbuzz0b libxcb-cursor0 li
 # For the tests with GStreamer.
 gstreamer := gstreamer1.0-gl gstreamer1.0-libav gstreamer1.0-plugins-good
 
-.PHONY: say demo gallery check test test-all test-ray test-extras test-unit fuzz attack test-drivers test-gpus test-litert test-oldest test-peers test-profiles test-systems test-toolkits \
+.PHONY: say demo gallery check test test-all test-ray test-extras test-unit fuzz attack mutants test-drivers test-gpus test-litert test-oldest test-peers test-profiles test-systems test-toolkits \
 	test-16k-pages benchmark lint docs wheel clean debian
 
 demo: .venv/.with-examples
@@ -72,6 +72,11 @@ MINUTES := 10
 SEED = $(shell date +%s)
 attack: .venv/.with-test
 	$(bin)/python -m tests.attack --minutes $(MINUTES) --seed $(SEED) --keep tests/attack/kept
+
+# Wrong lines, planted at random: which ones do the tests of `make test` not see?
+N := 100
+mutants: .venv/.with-test
+	$(bin)/python tools/mutants $(N) $(SEED)
 
 # The GL tests on two more OpenGL ES implementations: zink on lavapipe, ANGLE on SwiftShader.
 on_drivers := --all -m "not mesa" -k "not inside_litert" tests/fuzz tests/gl tests/litert
