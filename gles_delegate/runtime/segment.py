@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.runtime.async_runs import AsyncRuns
 from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
-from gles_delegate.runtime.invocation import Invocation, QueuedInvocation, not_kept
+from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
 from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
@@ -145,7 +146,7 @@ class Segment:
         and `ValueError` if a binding does not fit its tensor's shape.
         """
         if self.deciding and values is None:
-            self._thread.run(self.release)
+            self._thread.run(self._retire)
             return {**self._context.lowerings.default.shapes, **shapes}
         lowered = self._planner.lower(shapes, values)
         self._thread.run(lambda: self._replace_session(lowered))
@@ -175,8 +176,9 @@ class Segment:
         def submit() -> Invocation:
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
-            session, number = self._run_session(inputs), self._async_runs.next()
-            return self._async_runs.stage(number, session, lambda i: self._read_staged(number, i))
+            session, lowered = self._run_session(inputs), self._require_lowered()
+            empty, others = partial(self._empty, lowered), self._not_computed(lowered)
+            return self._async_runs.stage(session, empty, others)
 
         if not thread.is_own:
             return thread.run(submit)
@@ -253,7 +255,7 @@ class Segment:
 
         def commit() -> None:
             try:
-                self.release()
+                self._retire()
             finally:
                 self._session, self._ports = replacement, ports
 
@@ -287,7 +289,11 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        releases = [self._upgrade.drop, self._async_runs.release]
+        in_any_case([self._async_runs.release, self._retire])
+
+    def _retire(self) -> None:
+        """Delete the session, but not the results of asynchronous runs; as `release`."""
+        releases = [self._upgrade.drop, self._async_runs.keep]
         session, self._session = self._session, None
         if session is not None:
             self._thread.disown(session)
@@ -334,30 +340,23 @@ class Segment:
         self._session, self._planner, self._lowered = session, faster.planner, faster.lowered
         present.release()
 
-    def _read_staged(self, number: int, index: int) -> Array:
-        if index in self._constants:
-            return np.array(self._constants[index])
-        graph = self._require_lowered().graph
-        if index in graph.outputs and not {index} & {*self.computed, *graph.inputs}:
-            return np.zeros(self.shape_of(index), graph.tensors[index].dtype)  # no node computes it
-
-        def read() -> Array:  # after the runs that were queued before
-            if index not in self.outputs or not self._async_runs.has(number):
-                raise not_kept(index, self.outputs)
-            array = self.empty(index)
-            self._async_runs.read(number, index, array)
-            return array
-
-        return self._thread.run(read)
-
     def shape_of(self, index: int) -> Shape:
         """The present shape of a tensor."""
         return self._require_lowered().shapes[index]
 
     def empty(self, index: int) -> Array:
         """An array for a tensor, whose content is undefined."""
-        graph = self._require_lowered().graph
-        return self._pool.empty(self.shape_of(index), graph.tensors[index].dtype)
+        return self._empty(self._require_lowered(), index)
+
+    def _empty(self, lowered: Lowered, index: int) -> Array:
+        return self._pool.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
+
+    def _not_computed(self, lowered: Lowered) -> dict[int, Array]:
+        """The outputs that are constants, and those that no node computes, which are zeros."""
+        tensors, shapes = lowered.graph.tensors, lowered.shapes
+        unwritten = {*lowered.graph.outputs}.difference(self.computed, lowered.graph.inputs)
+        zeros = {index: np.zeros(shapes[index], tensors[index].dtype) for index in unwritten}
+        return zeros | self._constants
 
     def _require_lowered(self) -> Lowered:
         if self._lowered is None:
@@ -370,7 +369,7 @@ class Segment:
 
     def _replace_session(self, lowered: Lowered) -> None:
         ports, resources = self.resolve(self._context.bindings, lowered)
-        self.release()
+        self._retire()
         self._session = self._new_session(lowered, ports, resources)
         self._lowered, self._ports = lowered, ports
         self._pool.clear()

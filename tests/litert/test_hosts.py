@@ -419,6 +419,31 @@ def the_last_two_runs(way: Way) -> Any:
     return found, [error(partial(run.get_tensor, Y)) for run in started]
 
 
+@case("Interpreter.invoke_async", "Invocation.get_tensor", "Interpreter.resize_tensor_input")
+def results_after_a_resize(way: Way) -> Any:
+    """Of the last two runs, in their own shapes, until two others were started."""
+    i = ready(way)
+    started, found = [], []
+    for array in (A, B, ROW):
+        i.resize_tensor_input(X, array.shape)
+        i.allocate_tensors()
+        i.set_tensor(X, array)
+        started.append(i.invoke_async())
+        found += [run.get_tensor(index) for run in started[-2:] for index in (Y, BENT)]
+    i.resize_tensor_input(X, (3, 4))
+    i.allocate_tensors()
+    found += [run.get_tensor(Y) for run in started[-2:]]
+    found[-1][:] = 7
+    i.invoke()
+    found += [started[2].get_tensor(Y)]
+    wrong = [error(partial(run.get_tensor, Y)) for run in started]
+    wrong += errors(started[2].get_tensor, [(X,), (CONSTANT,)])
+    i.invoke_async()
+    found += [started[2].get_tensor(Y)]
+    i.invoke_async()
+    return found, wrong, [error(partial(run.get_tensor, Y)) for run in started]
+
+
 @case("Interpreter.invoke_async", "Invocation.get_tensor")
 def runs_that_nobody_waits_for(way: Way) -> Any:
     """With its own thread, all are queued before the first result is read."""
@@ -614,6 +639,14 @@ def test_bound_tensors(name: str, index: int) -> None:
             assert error(lambda: run.get_tensor(index)) is ValueError
         for other in {Y, BENT} - {index}:
             same(run.get_tensor(other), named[other])
+        delegate.unbind(index)
+        for other in {Y, BENT} - {index}:
+            same(run.get_tensor(other), named[other])
+        if index != X:
+            assert error(lambda: run.get_tensor(index)) is ValueError
+        unbound = ready(way).invoke_async()
+        delegate.bind_buffer_to_tensor(index, buffer_of(delegate, A))
+        same([unbound.get_tensor(each) for each in (Y, BENT)], before)
         delegate.unbind(index)
         same(results(ran(way)), before)
 
