@@ -22,6 +22,7 @@ from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.standalone import bound, describe, settable
+from gles_delegate.shaders.dispatch import Shape
 
 _FAILURES = (RuntimeError, IndexError)  # Python's types of LiteRT's errors and of C++ exceptions
 
@@ -121,9 +122,16 @@ class LiteRtHost:
         self._interpreter = litert.interpreter
         self._wrapper = litert.interpreter._interpreter  # takes a subgraph in more calls
         self._subgraph = delegation.graph.index
+        self._shapes = {i: delegation.graph.tensors[i].shape for i in delegation.graph.inputs}
+        self.is_ready = False
+
+    def shape_of(self, index: int) -> Shape:
+        return self._shapes[index]
 
     def allocate_tensors(self) -> None:
+        self.is_ready = False
         self._litert.run(self._wrapper.AllocateTensors, self._subgraph or -1)
+        self.is_ready = True
 
     def invoke(self) -> None:
         with _uninterrupted():
@@ -142,6 +150,10 @@ class LiteRtHost:
         sizes = np.array(tensor_size, np.int32)
         resize = self._wrapper.ResizeInputTensor
         self._litert.call(resize, input_index, sizes, strict, self._subgraph)
+        shape = tuple(sizes.tolist())
+        if input_index in self._shapes and self._shapes[input_index] != shape:
+            self._shapes[input_index] = shape
+            self.is_ready = False
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         settable(self.delegation, tensor_index)

@@ -342,6 +342,29 @@ def whole_runs(way: Way) -> Any:
     return found, i.run({0: A}), errors(i.run, [(each,) for each in wrong])
 
 
+@case("Interpreter.run", "SignatureRunner.__call__", "Interpreter.invoke")
+def runs_that_fail(way: Way) -> Any:
+    """Inputs have their shapes before, and are allocated if they were."""
+    i = way.interpreter
+    bad = np.zeros((2, 3), np.float32)
+    runner = i.get_signature_runner("first")
+    calls = [lambda: i.run({"x": bad}), lambda: runner(x=bad)]
+    assert None not in [error(call) for call in calls]
+    shapes, wrong = [i.get_input_details()[0]["shape"]], error(i.invoke)
+    found = [results(ran(way))]
+    for call in calls:
+        assert error(call) is not None
+        shapes.append(i.get_input_details()[0]["shape"])
+        i.set_tensor(X, B)
+        i.invoke()
+        found.append(results(i))
+    found.append(runner(x=ROW))
+    assert error(calls[0]) is not None
+    i.set_tensor(X, ROW)
+    i.invoke()
+    return shapes, wrong, found, results(i)
+
+
 @case("Interpreter.exclusive", "Interpreter.tensor")
 def another_threads_view_waits(way: Way) -> Any:
     i = ran(way)
@@ -575,6 +598,57 @@ def test_every_way_is_the_same(function: Case, keeps: bool) -> None:
         is_ours = not name.endswith("LiteRT")
         if is_ours or (with_litert and (function, name) not in LEFT_OUT):
             same(found(name), expected, name)
+
+
+@pytest.mark.parametrize(
+    "method", ["resize_tensor_input", "allocate_tensors", "set_tensor", "invoke"]
+)
+@pytest.mark.parametrize("name", ["whole", "CPU first", "own thread, CPU first"])
+def test_a_run_that_fails_anywhere(name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of the host's fails, before or after it does what it does."""
+    for comes_first in (False, True):
+        with Way(name, model(), keeps=False) as way:
+            i = way.interpreter
+            expected = results(ran(way))
+            host = i._host
+            original = getattr(host, method)
+
+            def fail(
+                *arguments: Any, original: Any = original, comes_first: bool = comes_first
+            ) -> None:
+                monkeypatch.undo()
+                if not comes_first:
+                    original(*arguments)
+                raise gd.LiteRtError("it failed")
+
+            monkeypatch.setattr(host, method, fail)
+            with pytest.raises(gd.LiteRtError, match="it failed"):
+                i.run({"x": ROW})
+            assert i.get_input_details()[0]["shape"].tolist() == [2, 4]
+            i.set_tensor(X, A)
+            i.invoke()
+            same(results(i), expected)
+
+
+@pytest.mark.parametrize("name", ["whole", "CPU last"])
+def test_a_run_that_fails_after_an_input(name: str) -> None:
+    """The first of two inputs was resized."""
+    b = ModelBuilder()
+    x, z = b.input((2, 4), name="x"), b.input((2, 4), name="z")
+    total = b.op("ADD", [b.op("TANH", [x], [(2, 4)]), z], [(2, 4)])
+    y = b.op("RELU", [b.op("MUL", [total, total], [(2, 4)])], [(2, 4)])
+    with Way(name, b.build([y]), keeps=False) as way:
+        i = way.interpreter
+        expected = i.run({"x": A, "z": B})
+        for feeds in ({"x": np.ones((3, 4), np.float32), "z": B}, {"x": A, "z": A[:, :3]}):
+            with pytest.raises((ValueError, RuntimeError)):
+                i.run(feeds)
+            shapes = [each["shape"].tolist() for each in i.get_input_details()]
+            assert shapes == [[2, 4], [2, 4]]
+            i.set_tensor(x, A)
+            i.set_tensor(z, B)
+            i.invoke()
+            same(i.get_tensor(y), next(iter(expected.values())))
 
 
 @pytest.mark.parametrize("name", [name for name in WAYS if not name.endswith("LiteRT")])
