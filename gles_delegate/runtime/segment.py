@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import permutations
+from weakref import WeakSet
 
 import numpy as np
 
@@ -19,7 +21,14 @@ from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.runtime.async_runs import AsyncRuns
-from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
+from gles_delegate.runtime.binding import (
+    Binding,
+    BoundBuffer,
+    Resource,
+    SampledTextures,
+    TextureBinding,
+    changes,
+)
 from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
 from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
@@ -42,6 +51,7 @@ class SegmentContext:
         limits: The limits that its first session is planned for.
         final_limits: The limits of its later sessions; None: the same.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
+        segments: All segments of the subgraph.
     """
 
     thread: GlThread
@@ -53,6 +63,7 @@ class SegmentContext:
     limits: Limits
     final_limits: Limits | None = None
     tuner: Tuner | None = None
+    segments: WeakSet[Segment] = field(default_factory=WeakSet)
 
 
 class Segment:
@@ -76,6 +87,7 @@ class Segment:
         self._names: set[str] = set()
         self._bound_again: dict[int, TextureBinding] = {}  # since the last run
         self._pool = ArrayPool()
+        context.segments.add(self)
         own = [lowerings.graph.nodes[index] for index in nodes]
         origins = lowerings.default.origins
         self.computed = {t for node in own for t in node.outputs}
@@ -220,13 +232,43 @@ class Segment:
     ) -> tuple[dict[int, Port], dict[int, Resource]]:
         """The present ports and resources, with another binding of one tensor; see `resolve`.
 
-        The others are not checked: an app may release several, and rebind one after the other.
+        Of the others, only `_require_apart` is checked: an app may release several, and rebind one
+        after the other.
         """
         ports, resources = self.resolve({} if binding is None else {index: binding})
+        others = {i: bound for i, bound in self.session.resources.items() if i != index}
+        if binding is not None:
+            self._require_apart(others | resources, {*self._context.bindings, index})
         return (
             {i: port for i, port in self._ports.items() if i != index} | ports,
-            {i: bound for i, bound in self.session.resources.items() if i != index} | resources,
+            others | resources,
         )
+
+    def _require_apart(self, resources: Mapping[int, Resource], bound: Collection[int]) -> None:
+        """Raise ValueError if a run with these resources would lose a bound output, or overwrite a
+        bound input that a later segment reads.
+
+        A segment reads its inputs before it writes results to what overlaps them.
+        """
+        every = {each: each.session.resources for each in self._context.segments if each._session}
+        every[self] = resources
+        uses = [(each, i) for each, those in every.items() for i in sorted(those.keys() & bound)]
+        tensors = self._context.lowerings.graph.tensors
+        for (writer, i), (user, j) in permutations(uses, 2):
+            is_output, is_later = j in user.computed, user._nodes[0] > writer._nodes[0]
+            if i == j or i not in writer.computed or not (is_output or is_later):
+                continue
+            written = every[writer][i]
+            if changes(written, every[user][j]):
+                kind = "bytes of a buffer" if isinstance(written, BoundBuffer) else "texture"
+                why = "a run would lose one of the results"
+                if not is_output:
+                    why = f"node {user._nodes[0]} reads the input after the output is written"
+                raise ValueError(
+                    f"cannot bind the output {i} {tensors[i].name!r} and the "
+                    f"{'output' if is_output else 'input'} {j} {tensors[j].name!r} to the same "
+                    f"{kind}: {why}; unbind one, or bind it elsewhere"
+                )
 
     def set_transform(self, index: int, binding: TextureBinding) -> None:
         """Sample the same textures by another transform from the next run on, if it has them."""
@@ -369,6 +411,7 @@ class Segment:
 
     def _replace_session(self, lowered: Lowered) -> None:
         ports, resources = self.resolve(self._context.bindings, lowered)
+        self._require_apart(resources, self._context.bindings)
         self._retire()
         self._session = self._new_session(lowered, ports, resources)
         self._lowered, self._ports = lowered, ports
