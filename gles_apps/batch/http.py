@@ -63,8 +63,12 @@ class Handler:
         from starlette.requests import ClientDisconnect
 
         too_large = _Refused(413, f"expected a body of at most {self.max_bytes} bytes")
-        length = request.headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self.max_bytes:
+        length = request.headers.get("content-length", "0").strip()
+        if not (length.isascii() and length.isdecimal()):
+            raise _Refused(400, f"expected Content-Length in bytes, found {length[:80]!r}")
+        digits = length.lstrip("0") or "0"
+        # Python does not convert thousands of digits.
+        if len(digits) > len(str(self.max_bytes)) or int(digits) > self.max_bytes:
             raise too_large
         body = bytearray()
         try:

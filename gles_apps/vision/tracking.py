@@ -120,6 +120,8 @@ class Tracker:
         smoothing: Initial filters of new objects; None: landmarks are not filtered.
         objects: The tracked objects.
         numbers: How many objects have been numbered.
+        takes_all: Detections beyond the `most` best count, too, and replace better ones that they
+            overlap, as in MediaPipe's pose_landmarker_graph.cc; False: they are ignored.
 
     Examples:
         >>> tracker = vision.Tracker(vision.FACE, most=2)
@@ -138,6 +140,7 @@ class Tracker:
     smoothing: Smoothing | None = STEADY
     objects: tuple[Track, ...] = ()
     numbers: int = 0
+    takes_all: bool = False
 
     @property
     def needs_detector(self) -> bool:
@@ -157,9 +160,11 @@ class Tracker:
         finite = (detection for detection in detections if detection.is_finite)
         regions = [self.network.detected.of_detection(each, picture) for each in finite]
         new = [Track(-1, each, self.smoothing) for each in regions if is_usable(each)]
+        if not self.takes_all:
+            new = new[: self.most]
         if self.network.keeps_tracks:
             objects = [*self.objects]
-            for track in new[: self.most]:
+            for track in new:
                 if not self._same(track, objects):
                     objects.append(track)
         else:

@@ -65,7 +65,7 @@ class YoloDetector:
         points: Number of key points of a pose, and of each point's numbers: 2, or 3 with its score.
         coefficients: Number of prototypes, which each mask sums with its own coefficients.
         channels_first: Prototypes are [1, coefficients, rows, columns]; False: coefficients last.
-        threshold: Minimum score of a detection.
+        threshold: Scores of detections are higher.
         overlap: Maximum overlap of two boxes of a class; see `suppress`, and for oriented boxes
             `oriented_overlaps`. Unused if suppression is inside the network.
         most: Maximum number of detections.
@@ -130,7 +130,7 @@ class YoloDetector:
             return ImageTransform(
                 fit="letterbox", align="corner", padding=114, channels="bgr", mean=0, std=1
             )
-        return ImageTransform(fit="letterbox", padding=114, mean=0, std=255)
+        return ImageTransform(fit="letterbox", align="pixels", padding=114, mean=0, std=255)
 
     @property
     def numbers(self) -> int:
@@ -386,7 +386,7 @@ def _check(boxes: _Boxes, detector: YoloDetector) -> None:
 def _are_good(boxes: _Boxes, detector: YoloDetector) -> Array:
     scores, classes, places = boxes.scores, boxes.classes, boxes.places
     sides = places[:, 2:] if detector.has_centers else places[:, 2:] - places[:, :2]
-    good: Array = (scores >= detector.threshold) & (scores <= 1 + ROUNDING) & (sides >= 0).all(1)
+    good: Array = (scores > detector.threshold) & (scores <= 1 + ROUNDING) & (sides >= 0).all(1)
     good &= np.isfinite(places).all(1) & np.isfinite(boxes.extra).all(1)
     good &= (classes >= 0) & (classes < (detector.classes or MAX_CLASSES))
     good &= classes == np.round(classes)

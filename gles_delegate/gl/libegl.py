@@ -85,14 +85,18 @@ _MAY_RETURN_ZERO = {
 
 
 class EglError(GLError):
-    """An EGL function returned its failure value; ``code`` is eglGetError's."""
+    """A `function` of EGL returned its failure value; ``code`` is eglGetError's."""
 
     def __init__(self, function: str, code: int) -> None:
         is_named = 0 <= code - SUCCESS < len(_ERROR_NAMES)
         constant = f"EGL_{_ERROR_NAMES[code - SUCCESS]}" if is_named else hex(code)
         hint = _HINTS.get((function, code))
         super().__init__(f"{function}: {constant}" + (f" ({hint})" if hint else ""))
+        self.function = function
         self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.function, self.code), vars(self)
 
 
 class DestroyedError(ContextLostError):
@@ -106,6 +110,10 @@ class DestroyedError(ContextLostError):
             f"{found} (the context was destroyed, by the app or by another library's "
             f"eglTerminate, and its objects are gone: close the delegate, {MAKE_ANOTHER})"
         )
+        self._found = found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._found,), vars(self)
 
 
 @dataclass(frozen=True)

@@ -202,6 +202,9 @@ class GpuDelegate(NotPickled, Closing):
         buffer was released or has become too small. A bound output is read back only by
         `get_tensor` and `read_tensor`; in LiteRT's own interpreter, after every run.
 
+        Inputs may overlap in a buffer, and an output may overlap inputs, which a run reads before
+        it writes the output. Outputs may not overlap.
+
         Args:
             buffer: A `moderngl.Buffer`, another object with a GL name in ``glo``, or the name.
             offset: Offset in the buffer in bytes, a multiple of 4. Multiples of 256 save a copy.
@@ -214,8 +217,9 @@ class GpuDelegate(NotPickled, Closing):
                 default of quantized tensors.
 
         Raises:
-            ValueError: The tensor is not an input or output, or its type or size does not fit the
-                buffer; sizes may only be known, and checked, in `allocate_tensors`.
+            ValueError: The tensor is not an input or output, its type or size does not fit the
+                buffer, or it overlaps another output, or in a split graph an input that is read
+                later; sizes may only be known, and checked, in `allocate_tensors`.
             WrongContextError: The buffer belongs to a context that does not share with the
                 delegate's.
         """

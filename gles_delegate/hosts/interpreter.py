@@ -6,7 +6,7 @@ import enum
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -29,6 +29,7 @@ from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.litert_host import OP_RESOLVERS, LiteRt, LiteRtHost
 from gles_delegate.runtime.model import BoundModel
 from gles_delegate.runtime.standalone import StandAlone, describe
+from gles_delegate.shaders.dispatch import Shape
 from gles_delegate.support.arrays import Memory
 from gles_delegate.support.closing import Closing, on_error
 
@@ -225,7 +226,7 @@ class Interpreter(NotPickled, Closing):
         """Run the model on arrays by the names of its inputs; safe to call from several threads.
 
         Inputs are resized to the arrays' shapes, and tensors are allocated if necessary. No other
-        call comes between: see `exclusive`.
+        call comes between: see `exclusive`. After an error, inputs have their shapes before.
 
         Args:
             inputs: An array for each input that is not bound to a buffer or texture, by name or
@@ -309,14 +310,20 @@ class Interpreter(NotPickled, Closing):
         with self._lock:
             self._ensure_safe()
             host = self._entry(subgraph)
-            for index, array in values.items():
-                host.resize_tensor_input(index, array.shape)
-            with naming_new_shapes(self._graph.subgraphs[subgraph], values):
-                host.allocate_tensors()
-            for index, array in values.items():
-                host.set_tensor(index, array)
-            host.invoke()
-            return {key: host.get_tensor(index) for key, index in outputs.items()}
+            before, was_ready = {index: host.shape_of(index) for index in values}, host.is_ready
+            try:
+                for index, array in values.items():
+                    host.resize_tensor_input(index, array.shape)
+                with naming_new_shapes(self._graph.subgraphs[subgraph], values):
+                    host.allocate_tensors()
+                for index, array in values.items():
+                    host.set_tensor(index, array)
+                host.invoke()
+                return {key: host.get_tensor(index) for key, index in outputs.items()}
+            except BaseException:
+                with suppress(Exception):  # the first error says more
+                    _resize_back(host, before, was_ready)
+                raise
 
     def _list(self, indices: Iterable[int]) -> str:
         return ", ".join(f"{self._graph.tensors[i].name!r} (index {i})" for i in indices)
@@ -578,7 +585,8 @@ class SignatureRunner:
     def __call__(self, **inputs: Any) -> dict[str, Array]:
         """Run on named arrays; inputs are resized to the arrays' shapes.
 
-        No other call of the interpreter comes between; see `Interpreter.exclusive`.
+        No other call of the interpreter comes between; see `Interpreter.exclusive`. After an error,
+        inputs have their shapes before.
 
         Returns:
             The outputs by name.
@@ -612,6 +620,15 @@ class SignatureRunner:
         subgraph = self._signature.subgraph
         details = {d["index"]: d for d in self._interpreter.get_tensor_details(subgraph)}
         return {name: details[index] for name, index in names.items()}
+
+
+def _resize_back(host: Host, shapes: Mapping[int, Shape], is_allocated: bool) -> None:
+    """Give inputs their shapes before a call that failed, and allocate if they were."""
+    changed = {index: shape for index, shape in shapes.items() if host.shape_of(index) != shape}
+    for index, shape in changed.items():
+        host.resize_tensor_input(index, shape)
+    if changed and is_allocated:
+        host.allocate_tensors()
 
 
 def _require_types(content: object, delegates: object, threads: object, member: object) -> None:

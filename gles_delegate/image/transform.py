@@ -23,7 +23,7 @@ Yuv: TypeAlias = Literal["bt601", "bt709", "bt2020"]
 Packed: TypeAlias = Literal["yuyv", "uyvy"]
 Siting: TypeAlias = Literal["center", "left"]
 Border: TypeAlias = Literal["padding", "replicate"]
-Align: TypeAlias = Literal["center", "corner"]
+Align: TypeAlias = Literal["center", "corner", "pixels"]
 Size: TypeAlias = tuple[int, int]  # height and width
 EDGE = 1e-3  # rounding tolerance in pixels of positions at the picture's edge
 
@@ -60,7 +60,9 @@ class ImageTransform:
         fit: "stretch": ignore the region's aspect ratio. "letterbox": keep it, and show more
             around the region. "crop": keep it, and show less of the region.
         align: What a letterbox or a crop keeps in place: the region's "center", or its top left
-            "corner", which is then the tensor's.
+            "corner", which is then the tensor's. "pixels": the center, but the region covers whole
+            pixels of the tensor, as in Ultralytics' LetterBox. It is stretched for that, by half a
+            tensor pixel at most; as in Ultralytics' scale_boxes, `affine` does not say so.
         matrix: Instead of these four: the rows (a, b, c), (d, e, f) of the map from a position
             (x, y) in the tensor to the position (a x + b y + c, d x + e y + f) in the picture.
         flip_x: Mirror the picture first; `roi` refers to the mirrored picture.
@@ -220,27 +222,21 @@ class ImageTransform:
         Returns:
             The 2x3 matrix, float64: ``matrix @ (x, y, 1)``.
         """
-        (rows, columns), (out_rows, out_columns) = picture, tensor
+        rows, columns = picture
         if self.matrix is not None:
             matrix = np.array(self.matrix, np.float64)
         else:
-            # Rounding makes quarter turns exact.
-            turn = np.round(np.exp(1j * np.radians(self.rotation)), 15)
-            cos, sin = float(turn.real), float(turn.imag)
-            left, top, width, height = self.roi or (
-                (columns - columns * abs(cos) - rows * abs(sin)) / 2,
-                (rows - columns * abs(sin) - rows * abs(cos)) / 2,
-                columns * abs(cos) + rows * abs(sin),
-                columns * abs(sin) + rows * abs(cos),
-            )
-            scale = np.array([width / out_columns, height / out_rows])
-            if self.fit != "stretch":
-                scale[:] = scale.max() if self.fit == "letterbox" else scale.min()
-            linear = np.array([[cos, -sin], [sin, cos]]) * scale
-            center = np.array([left + width / 2, top + height / 2])
-            middle = np.array([out_columns, out_rows]) / 2
+            turn = self._turn
+            left, top, *extent = self._region(picture)
+            scale = self._scale(picture, tensor)
+            linear = np.array([[turn.real, -turn.imag], [turn.imag, turn.real]]) * scale
+            center = np.array([left, top]) + np.array(extent) / 2
+            middle = np.array(tensor[::-1]) / 2
             if self.align == "corner":
-                middle = np.array([width, height]) / scale / 2
+                middle = extent / scale / 2
+            elif self._is_whole:
+                start, _ = self._whole_pixels(picture, tensor)
+                middle = start + extent / scale / 2
             offset = center - linear @ middle
             matrix = np.column_stack([linear, offset])
         for axis, flip, size in ((0, self.flip_x, columns), (1, self.flip_y, rows)):
@@ -251,12 +247,51 @@ class ImageTransform:
 
     def sampled(self, picture: Size, tensor: Size) -> Array:
         """The map to the sampled positions: `affine`, with OpenCV's shift of half a pixel from
-        indices to centers.
+        indices to centers, and stretched to whole pixels; see `align`.
         """
         matrix = self.affine(picture, tensor)
+        if self._is_whole:
+            start, shown = self._whole_pixels(picture, tensor)
+            stretch = self._region(picture)[2:] / self._scale(picture, tensor) / shown
+            matrix[:, 2] += matrix[:, :2] @ (start * (1 - stretch))
+            matrix[:, :2] *= stretch
         if self.opencv:
             matrix[:, 2] += [-0.5 if flip else 0.5 for flip in (self.flip_x, self.flip_y)]
         return matrix
+
+    @property
+    def _turn(self) -> complex:
+        """Cosine and sine of the rotation; rounding makes quarter turns exact."""
+        return complex(np.round(np.exp(1j * np.radians(self.rotation)), 15))
+
+    def _region(self, picture: Size) -> tuple[float, float, float, float]:
+        """Left, top, width and height of the region, before its rotation."""
+        if self.roi is not None:
+            return self.roi
+        rows, columns = picture
+        cos, sin = abs(self._turn.real), abs(self._turn.imag)
+        width, height = columns * cos + rows * sin, columns * sin + rows * cos
+        return (columns - width) / 2, (rows - height) / 2, width, height
+
+    def _scale(self, picture: Size, tensor: Size) -> Array:
+        """Pixels of the picture per tensor pixel, along the region's width and height."""
+        scale: Array = np.array(self._region(picture)[2:]) / tensor[::-1]
+        if self.fit != "stretch":
+            scale[:] = scale.max() if self.fit == "letterbox" else scale.min()
+        return scale
+
+    @property
+    def _is_whole(self) -> bool:
+        return self.align == "pixels" and self.fit != "stretch"
+
+    def _whole_pixels(self, picture: Size, tensor: Size) -> tuple[Array, Array]:
+        """The first tensor pixel (x, y) that shows the region, and how many do.
+
+        Around an odd number of pixels, the left and the top get fewer (LetterBox).
+        """
+        extent = np.array(self._region(picture)[2:]) / self._scale(picture, tensor)
+        shown = np.maximum(np.round(extent), 1)
+        return np.round((tensor[::-1] - shown) / 2 - 0.1), shown
 
     def samples(self, picture: Size, tensor: Size) -> tuple[int, int]:
         """Number of colors to average along a tensor pixel's width and height.

@@ -2,15 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from weakref import ref
+
+import numpy as np
 
 from gles_delegate.gl.sync import delete_fence
 from gles_delegate.gl.thread import GlThread
 from gles_delegate.model.graph import Array
-from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.runtime.invocation import Invocation, not_kept
 from gles_delegate.runtime.session import Session
 from gles_delegate.support.closing import in_any_case
+
+
+class Results:
+    """The outputs of an asynchronous run: copies on the GPU, and arrays once the session ends.
+
+    Args:
+        session: Has the copies, in the buffers of a turn.
+        empty: Makes an array for a tensor, of its shape in this run.
+        others: Outputs that the session does not compute.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        turn: int,
+        empty: Callable[[int], Array],
+        others: Mapping[int, Array],
+    ) -> None:
+        self.session: Session | None = session
+        self._turn = turn
+        self._empty = empty
+        self._arrays = dict(others)
+        self._outputs = (*session.outputs, *others)
+
+    def read(self, index: int) -> Array:
+        """Wait for the run, and return an output; inside the guard.
+
+        Raises ValueError for a tensor that is none, or after `forget`.
+        """
+        if index in self._arrays:
+            return np.array(self._arrays[index])
+        if self.session is None or index not in self._outputs:
+            raise not_kept(index, self._outputs)
+        return self._read(self.session, index)
+
+    def _read(self, session: Session, index: int) -> Array:
+        array = self._empty(index)
+        session.read_staged(self._turn, index, array)
+        return array
+
+    def keep(self) -> None:
+        """Read all outputs before the session ends; inside the guard."""
+        session, self.session = self.session, None
+        if session is not None:
+            self._arrays.update({index: self._read(session, index) for index in session.outputs})
+
+    def forget(self) -> None:
+        self.session, self._arrays = None, {}
 
 
 class AsyncRuns:
@@ -21,39 +72,47 @@ class AsyncRuns:
 
     def __init__(self, thread: GlThread) -> None:
         self._thread = thread
-        self._started = 0
-        self._staged: dict[int, Session] = {}  # by turn
+        self._turn = 0
+        self._results: dict[int, ref[Results]] = {}  # of the last two runs, by turn
         self._invocations: list[Invocation] = []
 
-    def next(self) -> int:
-        """The number of a run that starts."""
-        self._started += 1
-        return self._started
+    def stage(
+        self, session: Session, empty: Callable[[int], Array], others: Mapping[int, Array]
+    ) -> Invocation:
+        """Keep the outputs of the run that a session has just started; inside the guard.
 
-    def stage(self, number: int, session: Session, read: Callable[[int], Array]) -> Invocation:
-        """Keep the outputs of the run that a session has just started; inside the guard."""
+        See `Results`.
+        """
         self._invocations = [each for each in self._invocations if not each.done()]
-        self._staged[number % 2] = session
-        session.stage(number % 2)
-        self._invocations.append(Invocation(self._thread, read))
-        return self._invocations[-1]
+        self._turn = 1 - self._turn
+        for earlier in self._living(self._turn):
+            earlier.forget()
+        session.stage(self._turn)
+        thread, results = self._thread, Results(session, self._turn, empty, others)
+        self._results[self._turn] = ref(results)
+        invocation = Invocation(thread, lambda i: thread.run(lambda: results.read(i)))
+        self._invocations.append(invocation)
+        return invocation
+
+    def _living(self, *turns: int) -> list[Results]:
+        """The results of these turns that an invocation still has."""
+        found = (self._results[turn]() for turn in turns if turn in self._results)
+        return [results for results in found if results is not None]
 
     def continue_with(self, session: Session, earlier: Session) -> None:
         """Read the results of an earlier session from one of the same shapes."""
         session.take_staged(earlier)
-        self._staged = dict.fromkeys(self._staged, session)
+        for results in self._living(0, 1):
+            if results.session is earlier:
+                results.session = session
 
-    def has(self, number: int) -> bool:
-        """Whether it still has the results of a run."""
-        return number >= self._started - 1
-
-    def read(self, number: int, index: int, array: Array) -> None:
-        """Wait for a run that it `has`, and read an output into `array`; inside the guard."""
-        self._staged[number % 2].read_staged(number % 2, index, array)
+    def keep(self) -> None:
+        """Read results that an invocation still has, before the session ends; inside the guard."""
+        in_any_case(results.keep for results in self._living(0, 1))
 
     def release(self) -> None:
         """Forget all runs so far; inside the guard."""
         invocations, self._invocations = self._invocations, []
-        self._staged = {}
-        self._started += 2  # it does not have results of earlier runs
+        for results in self._living(0, 1):
+            results.forget()
         in_any_case(partial(delete_fence, each) for each in invocations)

@@ -48,6 +48,7 @@ class BoundBuffer:
         return (
             isinstance(other, BoundBuffer)
             and other.name == self.name
+            and min(self.size, other.size) > 0
             and other.offset < self.offset + self.size
             and self.offset < other.offset + other.size
         )
@@ -83,6 +84,16 @@ class WrittenTexture:
 
 
 Resource: TypeAlias = BoundBuffer | SampledTextures | WrittenTexture
+
+
+def changes(written: Resource, other: Resource) -> bool:
+    """Whether writing to one changes what the other holds."""
+    if isinstance(written, BoundBuffer):
+        return written.overlaps(other.region if isinstance(other, SampledTextures) else other)
+    if isinstance(written, WrittenTexture) and isinstance(other, WrittenTexture):
+        return (written.name, written.level) == (other.name, other.level)
+    names = other.names if isinstance(other, SampledTextures) else ()
+    return isinstance(written, WrittenTexture) and written.name in names
 
 
 @dataclass(frozen=True)

@@ -43,8 +43,10 @@ class Invocation(Fence):
     def get_tensor(self, tensor_index: int) -> Array:
         """Wait for this run, not for later ones, and return one of its outputs.
 
+        It has the shape of this run, also if inputs were resized or bound since.
+
         Raises:
-            ValueError: It is not an output, or is bound, or two later runs were started: only the
+            ValueError: It is not an output, or was bound, or two later runs were started: only the
                 results of the last two runs are kept.
         """
         self.wait()

@@ -18,6 +18,7 @@ from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
 from gles_delegate.runtime.standalone import bound, describe, settable
+from gles_delegate.shaders.dispatch import Shape
 from gles_delegate.support.signals import SignalsDeferred
 
 _FAILURES = (RuntimeError, IndexError)  # Python's types of LiteRT's errors and of C++ exceptions
@@ -121,6 +122,11 @@ class LiteRtHost:
         self._litert = litert
         self._interpreter = litert.interpreter
         self._subgraph = delegation.graph.index
+        self._shapes = {i: delegation.graph.tensors[i].shape for i in delegation.graph.inputs}
+        self.is_ready = False
+
+    def shape_of(self, index: int) -> Shape:
+        return self._shapes[index]
 
     @property
     def _wrapper(self) -> Any:
@@ -128,7 +134,9 @@ class LiteRtHost:
         return self._interpreter._interpreter
 
     def allocate_tensors(self) -> None:
+        self.is_ready = False
         self._litert.run(self._wrapper.AllocateTensors, self._subgraph or -1)
+        self.is_ready = True
 
     def invoke(self) -> None:
         # ctypes drops what a handler raises as a callback begins, and LiteRT calls back between
@@ -149,6 +157,10 @@ class LiteRtHost:
         sizes = np.array(tensor_size, np.int32)
         resize = self._wrapper.ResizeInputTensor
         self._litert.call(resize, input_index, sizes, strict, self._subgraph)
+        shape = tuple(sizes.tolist())
+        if input_index in self._shapes and self._shapes[input_index] != shape:
+            self._shapes[input_index] = shape
+            self.is_ready = False
 
     def set_tensor(self, tensor_index: int, value: Any) -> None:
         settable(self.delegation, tensor_index)

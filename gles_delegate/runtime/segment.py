@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import permutations
+from weakref import WeakSet
 
 import numpy as np
 
@@ -18,8 +21,15 @@ from gles_delegate.planning.boundary import results_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.runtime.async_runs import AsyncRuns
-from gles_delegate.runtime.binding import Binding, Resource, SampledTextures, TextureBinding
-from gles_delegate.runtime.invocation import Invocation, QueuedInvocation, not_kept
+from gles_delegate.runtime.binding import (
+    Binding,
+    BoundBuffer,
+    Resource,
+    SampledTextures,
+    TextureBinding,
+    changes,
+)
+from gles_delegate.runtime.invocation import Invocation, QueuedInvocation
 from gles_delegate.runtime.planner import Planner
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
@@ -41,6 +51,7 @@ class SegmentContext:
         limits: The limits that its first session is planned for.
         final_limits: The limits of its later sessions; None: the same.
         tuner: Chooses register tiles by measurement; None: the cost model chooses.
+        segments: All segments of the subgraph.
     """
 
     thread: GlThread
@@ -52,6 +63,7 @@ class SegmentContext:
     limits: Limits
     final_limits: Limits | None = None
     tuner: Tuner | None = None
+    segments: WeakSet[Segment] = field(default_factory=WeakSet)
 
 
 class Segment:
@@ -75,6 +87,7 @@ class Segment:
         self._names: set[str] = set()
         self._bound_again: dict[int, TextureBinding] = {}  # since the last run
         self._pool = ArrayPool()
+        context.segments.add(self)
         own = [lowerings.graph.nodes[index] for index in nodes]
         origins = lowerings.default.origins
         self.computed = {t for node in own for t in node.outputs}
@@ -145,7 +158,7 @@ class Segment:
         and `ValueError` if a binding does not fit its tensor's shape.
         """
         if self.deciding and values is None:
-            self._thread.run(self.release)
+            self._thread.run(self._retire)
             return {**self._context.lowerings.default.shapes, **shapes}
         lowered = self._planner.lower(shapes, values)
         self._thread.run(lambda: self._replace_session(lowered))
@@ -175,8 +188,9 @@ class Segment:
         def submit() -> Invocation:
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
-            session, number = self._run_session(inputs), self._async_runs.next()
-            return self._async_runs.stage(number, session, lambda i: self._read_staged(number, i))
+            session, lowered = self._run_session(inputs), self._require_lowered()
+            empty, others = partial(self._empty, lowered), self._not_computed(lowered)
+            return self._async_runs.stage(session, empty, others)
 
         if not thread.is_own:
             return thread.run(submit)
@@ -218,13 +232,43 @@ class Segment:
     ) -> tuple[dict[int, Port], dict[int, Resource]]:
         """The present ports and resources, with another binding of one tensor; see `resolve`.
 
-        The others are not checked: an app may release several, and rebind one after the other.
+        Of the others, only `_require_apart` is checked: an app may release several, and rebind one
+        after the other.
         """
         ports, resources = self.resolve({} if binding is None else {index: binding})
+        others = {i: bound for i, bound in self.session.resources.items() if i != index}
+        if binding is not None:
+            self._require_apart(others | resources, {*self._context.bindings, index})
         return (
             {i: port for i, port in self._ports.items() if i != index} | ports,
-            {i: bound for i, bound in self.session.resources.items() if i != index} | resources,
+            others | resources,
         )
+
+    def _require_apart(self, resources: Mapping[int, Resource], bound: Collection[int]) -> None:
+        """Raise ValueError if a run with these resources would lose a bound output, or overwrite a
+        bound input that a later segment reads.
+
+        A segment reads its inputs before it writes results to what overlaps them.
+        """
+        every = {each: each.session.resources for each in self._context.segments if each._session}
+        every[self] = resources
+        uses = [(each, i) for each, those in every.items() for i in sorted(those.keys() & bound)]
+        tensors = self._context.lowerings.graph.tensors
+        for (writer, i), (user, j) in permutations(uses, 2):
+            is_output, is_later = j in user.computed, user._nodes[0] > writer._nodes[0]
+            if i == j or i not in writer.computed or not (is_output or is_later):
+                continue
+            written = every[writer][i]
+            if changes(written, every[user][j]):
+                kind = "bytes of a buffer" if isinstance(written, BoundBuffer) else "texture"
+                why = "a run would lose one of the results"
+                if not is_output:
+                    why = f"node {user._nodes[0]} reads the input after the output is written"
+                raise ValueError(
+                    f"cannot bind the output {i} {tensors[i].name!r} and the "
+                    f"{'output' if is_output else 'input'} {j} {tensors[j].name!r} to the same "
+                    f"{kind}: {why}; unbind one, or bind it elsewhere"
+                )
 
     def set_transform(self, index: int, binding: TextureBinding) -> None:
         """Sample the same textures by another transform from the next run on, if it has them."""
@@ -253,7 +297,7 @@ class Segment:
 
         def commit() -> None:
             try:
-                self.release()
+                self._retire()
             finally:
                 self._session, self._ports = replacement, ports
 
@@ -287,7 +331,11 @@ class Segment:
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
-        releases = [self._upgrade.drop, self._async_runs.release]
+        in_any_case([self._async_runs.release, self._retire])
+
+    def _retire(self) -> None:
+        """Delete the session, but not the results of asynchronous runs; as `release`."""
+        releases = [self._upgrade.drop, self._async_runs.keep]
         session, self._session = self._session, None
         if session is not None:
             self._thread.disown(session)
@@ -334,30 +382,23 @@ class Segment:
         self._session, self._planner, self._lowered = session, faster.planner, faster.lowered
         present.release()
 
-    def _read_staged(self, number: int, index: int) -> Array:
-        if index in self._constants:
-            return np.array(self._constants[index])
-        graph = self._require_lowered().graph
-        if index in graph.outputs and not {index} & {*self.computed, *graph.inputs}:
-            return np.zeros(self.shape_of(index), graph.tensors[index].dtype)  # no node computes it
-
-        def read() -> Array:  # after the runs that were queued before
-            if index not in self.outputs or not self._async_runs.has(number):
-                raise not_kept(index, self.outputs)
-            array = self.empty(index)
-            self._async_runs.read(number, index, array)
-            return array
-
-        return self._thread.run(read)
-
     def shape_of(self, index: int) -> Shape:
         """The present shape of a tensor."""
         return self._require_lowered().shapes[index]
 
     def empty(self, index: int) -> Array:
         """An array for a tensor, whose content is undefined."""
-        graph = self._require_lowered().graph
-        return self._pool.empty(self.shape_of(index), graph.tensors[index].dtype)
+        return self._empty(self._require_lowered(), index)
+
+    def _empty(self, lowered: Lowered, index: int) -> Array:
+        return self._pool.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
+
+    def _not_computed(self, lowered: Lowered) -> dict[int, Array]:
+        """The outputs that are constants, and those that no node computes, which are zeros."""
+        tensors, shapes = lowered.graph.tensors, lowered.shapes
+        unwritten = {*lowered.graph.outputs}.difference(self.computed, lowered.graph.inputs)
+        zeros = {index: np.zeros(shapes[index], tensors[index].dtype) for index in unwritten}
+        return zeros | self._constants
 
     def _require_lowered(self) -> Lowered:
         if self._lowered is None:
@@ -370,7 +411,8 @@ class Segment:
 
     def _replace_session(self, lowered: Lowered) -> None:
         ports, resources = self.resolve(self._context.bindings, lowered)
-        self.release()
+        self._require_apart(resources, self._context.bindings)
+        self._retire()
         self._session = self._new_session(lowered, ports, resources)
         self._lowered, self._ports = lowered, ports
         self._pool.clear()

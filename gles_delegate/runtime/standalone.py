@@ -33,6 +33,15 @@ class StandAlone:
         self._ready = False
         delegation.before_binding = WeakMethod(self._keep)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether tensors are allocated for the present shapes."""
+        return self._ready
+
+    def shape_of(self, index: int) -> Shape:
+        """The present shape of an input."""
+        return self._shapes[index]
+
     def allocate_tensors(self) -> None:
         if self._ready:
             return

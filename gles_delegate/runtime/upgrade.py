@@ -185,7 +185,10 @@ class _Job:
         self.compiled = done, total
         owner = self.owner()
         if owner is None or owner.job is not self or _compiler.is_ending:
-            raise DelegateError("nobody wants them any more")
+            raise DelegateError(
+                "the model was closed, resized or bound before they were compiled, or the process "
+                "ends"
+            )
         if not threads_with_room():
             raise MemoryError("too little address space is left (ulimit -v)")
 

@@ -69,6 +69,7 @@ TRANSFORMS: dict[str, dict[str, Any]] = {
     "quarter turn in a letterbox": {"rotation": 90.0, "fit": "letterbox"},
     "letterbox": {"fit": "letterbox", "padding": 255},
     "letterbox at the corner": {"fit": "letterbox", "align": "corner", "padding": 114},
+    "letterbox of whole pixels": {"fit": "letterbox", "align": "pixels", "padding": 114},
     "crop": {"fit": "crop", "flip_x": True},
     "lowest row first": {"flip_y": True},
     "matrix": {"matrix": ((1.2, 0.3, -4), (-0.2, 0.9, 6))},

@@ -167,6 +167,35 @@ def test_a_body_is_not_read_beyond_the_limit(sums: Handler) -> None:
     assert not read
 
 
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [
+        ("9" * 5000, 413),
+        ("9" * 4000, 413),
+        (MOST_BYTES + 1, 413),
+        (MOST_BYTES, 200),
+        ("0" * 5000 + "16", 200),
+        (" 16 ", 200),
+        ("", 400),
+        ("-1", 400),
+        ("+16", 400),
+        ("1_0", 400),
+        ("0x10", 400),
+        ("16, 16", 400),
+        ("1e9", 400),
+        ("\xb2\xb3", 400),
+        ("x" * 5000, 400),
+    ],
+    ids=lambda value: str(value)[:10],
+)
+def test_the_header_that_says_how_long_it_is(length: int | str, status: int, sums: Handler) -> None:
+    actual, answer = ask(sums, b'{"x": [1, 2], "z": [1, 2]}', length=length)
+    assert actual == status, answer
+    message = {413: "a body of at most", 400: "expected Content-Length in bytes, found "}
+    assert message.get(status, "") in answer.get("error", "")
+    assert len(str(answer)) < 500
+
+
 def test_a_connection_that_ends_is_no_fault(sums: Handler) -> None:
     async def begun() -> AsyncIterator[bytes]:
         yield b'{"x": '

@@ -198,8 +198,11 @@ def end_of_job(stuck: Stuck, job: Any) -> None:
     assert job.faster is None
 
 
-def test_close_does_not_wait_for_a_program(stuck: Stuck, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thread frees it, and ends."""
+def test_close_does_not_wait_for_a_program(
+    stuck: Stuck, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread frees it, says so, and ends."""
+    caplog.set_level("INFO", "gles_delegate")
     freed, release = list[object](), Program.release
     with gd.GpuDelegate() as delegate:
         interpreter = prepared(delegate)
@@ -210,6 +213,7 @@ def test_close_does_not_wait_for_a_program(stuck: Stuck, monkeypatch: pytest.Mon
     monkeypatch.setattr(Program, "release", lambda p: (freed.append(p), release(p)))
     end_of_job(stuck, job)
     assert stuck.begun[0] in freed
+    assert "the faster programs are left out: the model was closed, resized or bound" in caplog.text
 
 
 def test_a_delegate_that_is_not_closed_is_freed(stuck: Stuck) -> None:

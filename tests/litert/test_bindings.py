@@ -160,3 +160,173 @@ def test_complex_numbers_are_not_bound(app: App) -> None:
     in_ours(app.delegate, s.build([y]))
     with pytest.raises(ValueError, match="expected a tensor of real numbers"):
         app.delegate.bind_buffer_to_tensor(y, app.buffer(40))
+
+
+PIXELS = (1, 2, 2, 4)
+ONE, TWO = np.full(PIXELS, 1, np.float32), np.full(PIXELS, 2, np.float32)
+
+
+def two_results(shape: tuple[int, ...] = PIXELS, detour: bool = False) -> tuple[bytes, list[int]]:
+    """x + z and x - z, and a third result that the CPU computes; the indices of these."""
+    b = ModelBuilder()
+    x, z = b.input(shape, name="x"), b.input(shape, name="z")
+    results = [b.op(op, [x, z], [b.tensor(shape, name=op)]) for op in ("ADD", "SUB")]
+    if detour:
+        whole = b.op("CAST", [z], [b.tensor(shape, "float64")])
+        results.append(b.op("CAST", [whole], [b.tensor(shape)]))
+    return b.build(results), [x, z, *results[:2]]
+
+
+@pytest.fixture(params=["alone", "with LiteRT", "in LiteRT"])
+def two(request: pytest.FixtureRequest, app: App) -> tuple[Any, list[int]]:
+    """An interpreter of `two_results` in each host, and the indices of its ends."""
+    content, indices = two_results(detour=request.param == "with LiteRT")
+    if request.param != "in LiteRT":
+        return app.interpreter(content), indices
+    closed(app, gd.GpuDelegate(context=app.egl, model=content))
+    interpreter = LiteRt(model_content=content, experimental_delegates=[app.delegate])
+    interpreter.allocate_tensors()
+    return interpreter, indices
+
+
+def feed_two(interpreter: Any, indices: list[int]) -> None:
+    for index, array in zip(indices[:2], (ONE, TWO), strict=True):
+        interpreter.set_tensor(index, array)
+
+
+def test_two_results_in_the_same_bytes_are_refused(app: App, two: tuple[Any, list[int]]) -> None:
+    interpreter, indices = two
+    _, _, first, second = indices
+    bind, target, other = app.delegate.bind_buffer_to_tensor, app.buffer(256), app.buffer(256)
+    bind(first, target, offset=64)
+    for offset in (64, 32, 96, 4, 124):
+        with pytest.raises(
+            ValueError,
+            match=rf"cannot bind the output {first} 'ADD' and the output {second} 'SUB' to the "
+            r"same bytes of a buffer: a run would lose one of the results; unbind one",
+        ):
+            bind(second, target, offset=offset)
+    feed_two(interpreter, indices)
+    interpreter.invoke()
+    assert (app.read(target, "f4")[16:32] == 3).all()
+    assert (interpreter.get_tensor(second) == -1).all()
+    for buffer, offset in ((target, 0), (target, 128), (other, 64)):
+        bind(second, buffer, offset=offset)
+        interpreter.invoke()
+        assert (app.read(target, "f4")[16:32] == 3).all()
+        assert (app.read(buffer, "f4")[offset // 4 : offset // 4 + 16] == -1).all()
+    with pytest.raises(ValueError, match="same bytes of a buffer"):
+        bind(first, other, offset=64)
+    app.delegate.unbind(second)
+    bind(first, other, offset=64)
+    interpreter.invoke()
+    assert (app.read(other, "f4")[16:32] == 3).all()
+
+
+def test_two_results_in_the_same_texture_are_refused(app: App, two: tuple[Any, list[int]]) -> None:
+    interpreter, indices = two
+    _, _, first, second = indices
+    bind = app.delegate.bind_texture_to_tensor
+    targets = [app.texture(np.zeros((2, 2, 4), np.uint8)) for _ in range(2)]
+    bind(first, targets[0])
+    with pytest.raises(ValueError, match="to the same texture: a run would lose one"):
+        bind(second, targets[0])
+    bind(second, targets[1])
+    feed_two(interpreter, indices)
+    interpreter.invoke()
+    assert (app.read(targets[0], "u1") == 255).all()
+    assert (app.read(targets[1], "u1") == 0).all()
+
+
+def test_results_in_the_same_bytes_before_there_is_a_model(app: App) -> None:
+    """Their sizes are known in `allocate_tensors`."""
+    content, (x, z, first, second) = two_results()
+    target = app.buffer(256)
+    app.delegate.bind_buffer_to_tensor(first, target)
+    app.delegate.bind_buffer_to_tensor(second, target, offset=60)
+    interpreter = gd.Interpreter(model_content=content, experimental_delegates=[app.delegate])
+    with pytest.raises(ValueError, match="same bytes of a buffer"):
+        interpreter.allocate_tensors()
+    app.delegate.bind_buffer_to_tensor(second, target, offset=64)
+    interpreter.allocate_tensors()
+    feed_two(interpreter, [x, z])
+    interpreter.invoke()
+    assert app.read(target, "f4")[:32].tolist() == [3] * 16 + [-1] * 16
+
+
+@pytest.mark.parametrize("detour", [False, True])
+def test_results_that_grow_into_each_other(app: App, detour: bool) -> None:
+    content, (x, z, first, second) = two_results((2, 4), detour)
+    interpreter, target = app.interpreter(content), app.buffer(256)
+    app.delegate.bind_buffer_to_tensor(first, target)
+    app.delegate.bind_buffer_to_tensor(second, target, offset=32)
+    for index in (x, z):
+        interpreter.resize_tensor_input(index, (3, 4))
+    with pytest.raises(ValueError, match="same bytes of a buffer"):
+        interpreter.allocate_tensors()
+    for index in (x, z):  # no bytes at all
+        interpreter.resize_tensor_input(index, (0, 4))
+    app.delegate.unbind(second)
+    interpreter.allocate_tensors()
+    app.delegate.bind_buffer_to_tensor(second, target)
+    interpreter.invoke()
+
+
+def test_inputs_and_results_may_share_bytes(app: App, two: tuple[Any, list[int]]) -> None:
+    """Inputs that overlap, and a result in the place of an input: they are read before."""
+    interpreter, (x, z, first, second) = two
+    source, target = app.buffer(np.arange(20, dtype=np.float32)), app.buffer(64)
+    bind = app.delegate.bind_buffer_to_tensor
+    bind(x, source)
+    if isinstance(interpreter, LiteRt) or interpreter._host.delegation.report.fully_delegated:
+        bind(z, source, offset=16)
+    else:  # the CPU reads it, too
+        interpreter.set_tensor(z, np.arange(4, 20, dtype=np.float32).reshape(PIXELS))
+    bind(first, source)
+    bind(second, target)
+    interpreter.invoke()
+    assert (app.read(target, "f4") == -4).all()
+    assert app.read(source, "f4").tolist() == [*np.arange(16) * 2 + 4, *range(16, 20)]
+
+
+def test_a_result_in_an_input_that_is_read_later_is_refused(app: App) -> None:
+    """In a split graph, whose second part reads the input after the first has written."""
+    b = ModelBuilder()
+    x = b.input(PIXELS, name="x")
+    early = b.op("NEG", [x], [b.tensor(PIXELS, name="early")])
+    whole = b.op("CAST", [b.op("ABS", [x], [PIXELS])], [b.tensor(PIXELS, "float64")])
+    late = b.op("ADD", [b.op("CAST", [whole], [b.tensor(PIXELS)]), x], [PIXELS])
+    content = b.build([early, late])
+    interpreter = split(app, content, max_delegated_partitions=ALL)
+    source, target = app.buffer(ONE), app.buffer(64)
+    bind = app.delegate.bind_buffer_to_tensor
+    bind(x, source)
+    message = rf"output {early} 'early' and the input {x} 'x' .* node 4 reads the input after"
+    with pytest.raises(ValueError, match=message):
+        bind(early, source)
+    bind(late, source)  # the last to be computed
+    bind(early, target)
+    interpreter.invoke()
+    assert (app.read(target, "f4") == -1).all()
+    assert (app.read(source, "f4") == 2).all()
+    with pytest.raises(ValueError, match=message):
+        bind(x, target)
+
+
+def test_a_result_in_the_texture_or_region_of_an_input(app: App) -> None:
+    """Both are read before the result is written."""
+    b = ModelBuilder()
+    x = b.input((1, 2, 2, 4), name="x")
+    interpreter = app.interpreter(b.build([b.op("NEG", [x], [(1, 2, 2, 4)])]))
+    picture = app.texture(np.full((2, 2, 4), 255, np.uint8))
+    region = app.buffer(np.float32([1, 0, 0, 0, 1, 0, *range(10)]))
+    app.delegate.bind_texture_to_tensor(
+        x, picture, transform=gd.ImageTransform(channels="rgba"), region=region
+    )
+    app.delegate.bind_buffer_to_tensor(1, region)
+    interpreter.invoke()
+    assert (app.read(region, "f4") == -1).all()
+    app.delegate.bind_texture_to_tensor(x, picture, transform=gd.ImageTransform(channels="rgba"))
+    app.delegate.bind_texture_to_tensor(1, picture)
+    interpreter.invoke()
+    assert (app.read(picture, "u1") == 0).all()

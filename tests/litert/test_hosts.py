@@ -342,6 +342,29 @@ def whole_runs(way: Way) -> Any:
     return found, i.run({0: A}), errors(i.run, [(each,) for each in wrong])
 
 
+@case("Interpreter.run", "SignatureRunner.__call__", "Interpreter.invoke")
+def runs_that_fail(way: Way) -> Any:
+    """Inputs have their shapes before, and are allocated if they were."""
+    i = way.interpreter
+    bad = np.zeros((2, 3), np.float32)
+    runner = i.get_signature_runner("first")
+    calls = [lambda: i.run({"x": bad}), lambda: runner(x=bad)]
+    assert None not in [error(call) for call in calls]
+    shapes, wrong = [i.get_input_details()[0]["shape"]], error(i.invoke)
+    found = [results(ran(way))]
+    for call in calls:
+        assert error(call) is not None
+        shapes.append(i.get_input_details()[0]["shape"])
+        i.set_tensor(X, B)
+        i.invoke()
+        found.append(results(i))
+    found.append(runner(x=ROW))
+    assert error(calls[0]) is not None
+    i.set_tensor(X, ROW)
+    i.invoke()
+    return shapes, wrong, found, results(i)
+
+
 @case("Interpreter.exclusive", "Interpreter.tensor")
 def another_threads_view_waits(way: Way) -> Any:
     i = ran(way)
@@ -417,6 +440,31 @@ def the_last_two_runs(way: Way) -> Any:
     i.invoke()
     found += [i.get_tensor(Y), started[1].get_tensor(BENT), started[2].get_tensor(BENT)]
     return found, [error(partial(run.get_tensor, Y)) for run in started]
+
+
+@case("Interpreter.invoke_async", "Invocation.get_tensor", "Interpreter.resize_tensor_input")
+def results_after_a_resize(way: Way) -> Any:
+    """Of the last two runs, in their own shapes, until two others were started."""
+    i = ready(way)
+    started, found = [], []
+    for array in (A, B, ROW):
+        i.resize_tensor_input(X, array.shape)
+        i.allocate_tensors()
+        i.set_tensor(X, array)
+        started.append(i.invoke_async())
+        found += [run.get_tensor(index) for run in started[-2:] for index in (Y, BENT)]
+    i.resize_tensor_input(X, (3, 4))
+    i.allocate_tensors()
+    found += [run.get_tensor(Y) for run in started[-2:]]
+    found[-1][:] = 7
+    i.invoke()
+    found += [started[2].get_tensor(Y)]
+    wrong = [error(partial(run.get_tensor, Y)) for run in started]
+    wrong += errors(started[2].get_tensor, [(X,), (CONSTANT,)])
+    i.invoke_async()
+    found += [started[2].get_tensor(Y)]
+    i.invoke_async()
+    return found, wrong, [error(partial(run.get_tensor, Y)) for run in started]
 
 
 @case("Interpreter.invoke_async", "Invocation.get_tensor")
@@ -552,6 +600,57 @@ def test_every_way_is_the_same(function: Case, keeps: bool) -> None:
             same(found(name), expected, name)
 
 
+@pytest.mark.parametrize(
+    "method", ["resize_tensor_input", "allocate_tensors", "set_tensor", "invoke"]
+)
+@pytest.mark.parametrize("name", ["whole", "CPU first", "own thread, CPU first"])
+def test_a_run_that_fails_anywhere(name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call of the host's fails, before or after it does what it does."""
+    for comes_first in (False, True):
+        with Way(name, model(), keeps=False) as way:
+            i = way.interpreter
+            expected = results(ran(way))
+            host = i._host
+            original = getattr(host, method)
+
+            def fail(
+                *arguments: Any, original: Any = original, comes_first: bool = comes_first
+            ) -> None:
+                monkeypatch.undo()
+                if not comes_first:
+                    original(*arguments)
+                raise gd.LiteRtError("it failed")
+
+            monkeypatch.setattr(host, method, fail)
+            with pytest.raises(gd.LiteRtError, match="it failed"):
+                i.run({"x": ROW})
+            assert i.get_input_details()[0]["shape"].tolist() == [2, 4]
+            i.set_tensor(X, A)
+            i.invoke()
+            same(results(i), expected)
+
+
+@pytest.mark.parametrize("name", ["whole", "CPU last"])
+def test_a_run_that_fails_after_an_input(name: str) -> None:
+    """The first of two inputs was resized."""
+    b = ModelBuilder()
+    x, z = b.input((2, 4), name="x"), b.input((2, 4), name="z")
+    total = b.op("ADD", [b.op("TANH", [x], [(2, 4)]), z], [(2, 4)])
+    y = b.op("RELU", [b.op("MUL", [total, total], [(2, 4)])], [(2, 4)])
+    with Way(name, b.build([y]), keeps=False) as way:
+        i = way.interpreter
+        expected = i.run({"x": A, "z": B})
+        for feeds in ({"x": np.ones((3, 4), np.float32), "z": B}, {"x": A, "z": A[:, :3]}):
+            with pytest.raises((ValueError, RuntimeError)):
+                i.run(feeds)
+            shapes = [each["shape"].tolist() for each in i.get_input_details()]
+            assert shapes == [[2, 4], [2, 4]]
+            i.set_tensor(x, A)
+            i.set_tensor(z, B)
+            i.invoke()
+            same(i.get_tensor(y), next(iter(expected.values())))
+
+
 @pytest.mark.parametrize("name", [name for name in WAYS if not name.endswith("LiteRT")])
 def test_what_nodes_compute_is_kept(name: str) -> None:
     with Way(name, model(), keeps=True) as way:
@@ -614,6 +713,14 @@ def test_bound_tensors(name: str, index: int) -> None:
             assert error(lambda: run.get_tensor(index)) is ValueError
         for other in {Y, BENT} - {index}:
             same(run.get_tensor(other), named[other])
+        delegate.unbind(index)
+        for other in {Y, BENT} - {index}:
+            same(run.get_tensor(other), named[other])
+        if index != X:
+            assert error(lambda: run.get_tensor(index)) is ValueError
+        unbound = ready(way).invoke_async()
+        delegate.bind_buffer_to_tensor(index, buffer_of(delegate, A))
+        same([unbound.get_tensor(each) for each in (Y, BENT)], before)
         delegate.unbind(index)
         same(results(ran(way)), before)
 

@@ -23,7 +23,7 @@ class Asked:
         body: bytes | AsyncIterator[bytes] = b"",
         kind: str = JSON,
         method: str = "POST",
-        length: int | None = None,
+        length: int | str | None = None,
         ends: bool = True,
     ) -> tuple[int, Any]:
         """The status and the JSON of an answer.
@@ -37,7 +37,7 @@ class Asked:
         parts = _one(body) if isinstance(body, bytes) else body
         headers = [(b"content-type", kind.encode())]
         if length is not None:
-            headers.append((b"content-length", str(length).encode()))
+            headers.append((b"content-length", str(length).encode("latin-1")))
 
         async def receive() -> dict[str, Any]:
             async for part in parts:

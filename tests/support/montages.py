@@ -29,11 +29,14 @@ class Kind:
         pictures: Their pictures, each with a box (left, top, right, bottom) to take.
         points: The landmarks that are recorded.
         numbers: The montages; results of those with faces differ between overlaps of 0.3 and 0.5.
+        streams: Montages in which MediaPipe finds the best object of a video's first frame (faces,
+            hands), or one that replaces it (bodies); one object is wanted.
     """
 
     bundle: str
     pictures: dict[str, tuple[int, int, int, int]]
     points: tuple[int, ...]
+    streams: tuple[int, ...]
     numbers: tuple[int, ...] = tuple(range(12))
 
 
@@ -42,6 +45,7 @@ KINDS = {
         "face_landmarker",
         {"face.jpg": (0, 0, 512, 355)},
         (1, 33, 61, 152, 199, 263, 291),
+        (8, 12, 18),
         (8, 12, 18, 37, 45, 47, 54, 81, 91, 109, 119, 246),
     ),
     "hand": Kind(
@@ -52,6 +56,7 @@ KINDS = {
             "rock.jpg": (55, 260, 170, 385),
         },
         (0, 4, 8, 12, 16, 20),
+        (0, 1),
     ),
     "pose": Kind(
         "pose_landmarker_lite",
@@ -62,6 +67,7 @@ KINDS = {
             "rock.jpg": (0, 150, 384, 683),
         },
         (0, 7, 8, 11, 12, 15, 16),
+        (0, 1),
     ),
 }
 
@@ -90,8 +96,10 @@ def montage(pictures: dict[str, Pixels], number: int) -> Pixels:
     return canvas
 
 
-def montages(kind: str, pictures: Path, hands: Path) -> dict[int, Pixels]:
-    """The montages of a kind, by number."""
+def montages(
+    kind: str, pictures: Path, hands: Path, numbers: tuple[int, ...] | None = None
+) -> dict[int, Pixels]:
+    """The montages of a kind, or some of them, by number."""
     from PIL import Image
 
     read = {}
@@ -100,7 +108,7 @@ def montages(kind: str, pictures: Path, hands: Path) -> dict[int, Pixels]:
         file = Image.open(path if path.is_file() else hands / name).convert("RGB")
         left, top, right, bottom = box
         read[name] = np.asarray(file)[top:bottom, left:right]
-    return {number: montage(read, number) for number in KINDS[kind].numbers}
+    return {number: montage(read, number) for number in numbers or KINDS[kind].numbers}
 
 
 def sha256(pixels: Pixels) -> str:
@@ -110,31 +118,49 @@ def sha256(pixels: Pixels) -> str:
 def found(mp: Any, kind: str, pixels: Pixels, landmarker: Any) -> list[list[list[float]]]:
     """Points of each object in pixels, to a hundredth."""
     picture = mp.Image(image_format=mp.ImageFormat.SRGB, data=pixels)
-    objects = getattr(landmarker.detect(picture), f"{kind}_landmarks")
+    return _points(kind, landmarker.detect(picture))
+
+
+def found_first(mp: Any, kind: str, pixels: Pixels, bundles: Path) -> list[list[list[float]]]:
+    """Points of the one object that is wanted in the first frame of a video."""
+    picture = mp.Image(image_format=mp.ImageFormat.SRGB, data=pixels)
+    mode = mp.tasks.vision.RunningMode.VIDEO
+    with landmarker_of(mp, kind, bundles, 1, running_mode=mode) as landmarker:
+        return _points(kind, landmarker.detect_for_video(picture, 0))
+
+
+def _points(kind: str, result: Any) -> list[list[list[float]]]:
     return [
         [[round(each[i].x * SIZE[1], 2), round(each[i].y * SIZE[0], 2)] for i in KINDS[kind].points]
-        for each in objects
+        for each in getattr(result, f"{kind}_landmarks")
     ]
 
 
-def landmarker_of(mp: Any, kind: str, bundles: Path) -> Any:
-    """A landmarker of MediaPipe, or ours."""
+def landmarker_of(mp: Any, kind: str, bundles: Path, most: int = MOST, **others: Any) -> Any:
+    """A landmarker of MediaPipe, or ours, with other options."""
     vision, name = mp.tasks.vision, f"{kind.title()}Landmarker"
     base = mp.tasks.BaseOptions(model_asset_path=str(bundles / f"{KINDS[kind].bundle}.task"))
-    options = getattr(vision, f"{name}Options")(base_options=base, **{f"num_{kind}s": MOST})
+    options = getattr(vision, f"{name}Options")(
+        base_options=base, **{f"num_{kind}s": most}, **others
+    )
     return getattr(vision, name).create_from_options(options)
 
 
 def main(pictures: Path, folder: Path) -> None:
     import mediapipe as mp  # type: ignore[import-not-found]
 
-    recorded: dict[str, Any] = {"mediapipe": mp.__version__}
+    recorded: dict[str, Any] = {"mediapipe": mp.__version__, "first": {}}
+    bundles, hands = folder / "bundles", folder / "hands"
     for kind in KINDS:
-        with landmarker_of(mp, kind, folder / "bundles") as landmarker:
+        with landmarker_of(mp, kind, bundles) as landmarker:
             recorded[kind] = [
                 {"sha256": sha256(pixels), "objects": found(mp, kind, pixels, landmarker)}
-                for pixels in montages(kind, pictures, folder / "hands").values()
+                for pixels in montages(kind, pictures, hands).values()
             ]
+        recorded["first"][kind] = [
+            {"sha256": sha256(pixels), "objects": found_first(mp, kind, pixels, bundles)}
+            for pixels in montages(kind, pictures, hands, KINDS[kind].streams).values()
+        ]
     text = json.dumps(recorded, separators=(",", ":"))
     RECORDED.write_text(text.replace('{"sha256"', '\n{"sha256"') + "\n", "utf-8")
 

@@ -166,6 +166,54 @@ def test_a_letterbox_and_a_crop_at_the_corner() -> None:
     assert (turned[:, 30:] == 7).all()
 
 
+def by_ultralytics(picture: NDArray[Any], size: tuple[int, int]) -> tuple[Any, Any]:
+    """LetterBox(auto=False), resized as by cv2.INTER_LINEAR without rounding; and the tensor's
+    corners in the picture, by scale_boxes."""
+    (rows, columns), (height, width) = picture.shape[:2], size
+    ratio = min(height / rows, width / columns)
+    shown = round(rows * ratio), round(columns * ratio)
+    top, left = (round((size[i] - shown[i]) / 2 - 0.1) for i in (0, 1))
+    resized = picture.astype(np.float64)
+    for axis in (0, 1):
+        length = resized.shape[axis]
+        at = (np.arange(shown[axis]) + 0.5) * length / shown[axis] - 0.5
+        at = at.clip(0, length - 1)
+        low = np.minimum(at.astype(int), length - 2)
+        share = np.moveaxis(np.expand_dims(at - low, (1, 2)), 0, axis)
+        resized = resized.take(low, axis) * (1 - share) + resized.take(low + 1, axis) * share
+    boxed = np.full((*size, 3), 114.0)
+    boxed[top : top + shown[0], left : left + shown[1]] = resized
+    return boxed, np.array([(0 - left, width - left), (0 - top, height - top)]) / ratio
+
+
+@pytest.mark.parametrize("shape", [(30, 43), (43, 30), (29, 45), (61, 83), (83, 62), (8, 90)])
+@pytest.mark.parametrize("size", [(32, 32), (33, 32), (48, 64), (31, 95)])
+def test_a_letterbox_of_whole_pixels(shape: tuple[int, int], size: tuple[int, int]) -> None:
+    """As Ultralytics' LetterBox and scale_boxes."""
+    picture = np.random.default_rng(2).integers(0, 256, (*shape, 3)).astype(np.uint8)
+    options: dict[str, Any] = {"fit": "letterbox", "align": "pixels", "padding": 114.0}
+    expected, corners = by_ultralytics(picture, size)
+    actual = pixels(picture, size, antialias=False, **options)
+    np.testing.assert_allclose(actual, expected, atol=1e-3)
+    matrix = ImageTransform(**options).affine(shape, size)
+    actual = matrix @ [(0, size[1]), (0, size[0]), (1, 1)]
+    np.testing.assert_allclose(actual, corners, atol=1e-9)
+
+
+def test_turned_regions_of_whole_pixels() -> None:
+    """29 x 45 pixels, turned: 45 x 29 become 32 x 20.62, of which 21 are shown, from 5 on."""
+    picture = np.random.default_rng(4).integers(0, 256, (29, 45, 3)).astype(np.uint8)
+    options: dict[str, Any] = {"align": "pixels", "antialias": False}
+    for turn, k in ((90, 1), (180, 2), (270, 3)):
+        expected, _ = by_ultralytics(np.rot90(picture, k), (32, 32))
+        turned = {"fit": "letterbox", "rotation": turn, "padding": 114.0, **options}
+        np.testing.assert_allclose(pixels(picture, (32, 32), **turned), expected, atol=1e-3)
+    turned = {"fit": "letterbox", "roi": (3, 2, 40, 25), "padding": 114.0, **options}
+    expected, _ = by_ultralytics(picture[2:27, 3:43], (31, 50))
+    actual = pixels(picture, (31, 50), **turned)
+    np.testing.assert_allclose(actual[1:-1, 2:-2], expected[1:-1, 2:-2], atol=1e-3)
+
+
 @pytest.mark.parametrize("antialias", [False, True])
 def test_a_replicated_border_is_that_of_a_padded_picture(antialias: bool) -> None:
     """As np.pad makes it, in a box, turned, and in planes of video."""

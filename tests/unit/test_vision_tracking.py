@@ -1,11 +1,13 @@
 """Which regions a tracker looks at, what it keeps, and what it loses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gles_apps import vision
 from gles_apps.vision.holistic import BODY_SMOOTHING
-from gles_apps.vision.landmarks import distinct_hands
+from gles_apps.vision.landmarks import TrackedNetwork, distinct_hands
 from gles_apps.vision.regions import Region
 
 PICTURE = (400, 600)
@@ -54,6 +56,32 @@ def test_regions_follow_landmarks_and_lost_objects_are_replaced() -> None:
     assert tracker.needs_detector
     tracker = tracker.with_detections([detected(110, 200), detected(300, 200)], PICTURE)
     assert numbers(tracker) == [0, 2]
+
+
+@pytest.mark.parametrize("network", [vision.FACE, vision.HAND, vision.POSE])
+def test_only_the_best_detections_count(network: TrackedNetwork) -> None:
+    """Others replace neither a better detection that they overlap, nor a tracked object."""
+
+    def at(x: float, score: float) -> vision.Detection:
+        points = tuple((x, 0.5 - 0.02 * i) for i in range(7))
+        return vision.Detection((x - 0.05, 0.4, x + 0.05, 0.6), score, key_points=points)
+
+    start, best, beside = vision.Tracker(network), at(0.2, 0.9), at(0.21, 0.6)
+    (expected,) = start.with_detections([best], PICTURE).objects
+    for others in ([beside], [beside, at(0.8, 0.5)]):
+        (seen,) = start.with_detections([best, *others], PICTURE).objects
+        assert seen.region == expected.region
+    tracked = replace(start, most=2).with_detections([best], PICTURE)
+    again = tracked.with_detections([at(0.8, 0.8), at(0.5, 0.7), beside], PICTURE)
+    assert again.objects[0].region == expected.region
+    assert numbers(again) == [0, 1]
+
+
+def test_a_tracker_may_take_all_detections() -> None:
+    """As MediaPipe's pose landmarker, where a worse body that overlaps replaces the best."""
+    start = vision.Tracker(vision.FACE, takes_all=True)
+    seen = start.with_detections([detected(100, 200), detected(110, 200, 0.6)], PICTURE)
+    assert [track.region.center[0] for track in seen.objects] == pytest.approx([110])
 
 
 def test_two_tracks_of_the_same_object_become_one() -> None:

@@ -165,7 +165,7 @@ def expected_of(rows: Array, first: int, detector: vision.YoloDetector) -> list[
     for row in rows:
         best = max(range(detector.classes), key=lambda i: row[first + i])
         score = row[first + best] * (row[4] if first == 5 else 1)
-        if score >= detector.threshold:
+        if score > detector.threshold:
             x, y, width, height = row[:4]
             box = np.array([x - width / 2, y - height / 2, x + width / 2, y + height / 2])
             found.append((box, score, best))
@@ -245,6 +245,34 @@ def test_a_box_in_the_picture(kind: str) -> None:
     np.testing.assert_allclose(np.multiply(mapped.box, (400, 300) * 2), (100, 50, 300, 250))
     if kind == "yolox":
         assert vision.read_detections([array], detector) == [found]
+
+
+def test_a_letterbox_of_whole_pixels() -> None:
+    """350 x 203 pixels in 64 x 64: 37.12 rows become 37, of which 13 are above and 14 below."""
+    picture = np.full((203, 350, 3), 200, np.uint8)
+    detector = vision.YoloDetector("yolov8", (64, 64), 3)
+    seen = detector.transform.apply(picture, (64, 64))[0, :, 32, 0] * 255
+    np.testing.assert_allclose(seen, [114] * 13 + [200] * 37 + [114] * 14, atol=1e-3)
+    found = vision.Detection((0.0, 13 / 64, 1.0, 50 / 64), 0.9)
+    mapped = found.to_picture(detector.transform, (203, 350), (64, 64))
+    np.testing.assert_allclose(mapped.box, (0, 0, 1, 37 / 37.12), atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", YOLO_KINDS)
+def test_scores_exceed_the_threshold(kind: str) -> None:
+    """As Ultralytics, which asks for more; 8-bit exports often have the threshold itself."""
+    detector = vision.YoloDetector(kind, SIZE, 3, points=(1, 2), coefficients=1)
+    extra = {"segment": [0.5], "pose": [5.0, 5.0], "obb": [0.0]}.get(detector.task, [])
+    above = float(np.nextafter(np.float32(0.25), np.float32(1)))
+    places = [(16 * i, 8, 16 * i + 8, 16) for i in range(3)]
+    scores = (0.25, above, np.float32(0.2499))
+    rows = [row_of(kind, box, s, 1, extra) for box, s in zip(places, scores, strict=True)]
+    rows += [row_of(kind, places[0], 0.01, 0, extra)] * 3
+    outputs = [np.float32([rows])]
+    if detector.task == "segment":
+        outputs.append(np.ones((1, SIZE[0] // 4, SIZE[1] // 4, 1), np.float32))
+    (found,) = vision.read_detections(outputs, detector)
+    assert found.score == above
 
 
 def test_only_boxes_of_the_same_class_are_suppressed() -> None:

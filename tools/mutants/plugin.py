@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,17 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    from gles_delegate import _mutants
-
+    mutants = import_module("gles_delegate._mutants")  # which the copy has
     children = _FOLDER / f"met.{os.getpid()}"
     children.write_text("")
     os.environ["MUTANTS_MET"] = str(children)
     os.environ["MUTANTS_PROCESS"] = str(os.getpid())
-    _mutants.met.clear()
+    mutants.met.clear()
     start = _seconds()
     try:
         return (yield)
     finally:
-        met = {*_mutants.met, *map(int, children.read_text().split())}
+        met = {*mutants.met, *map(int, children.read_text().split())}
         row: dict[str, Any] = {
             "test": item.nodeid,
             "seconds": _seconds() - start,

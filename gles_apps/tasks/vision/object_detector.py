@@ -33,7 +33,8 @@ class ObjectDetectorOptions(ClassifierOptions, VisionTaskOptions):
 
     Attributes:
         max_results: Maximum number of objects; below 0: all.
-        score_threshold: Minimum score; 0 or None: the model's metadata or its preset decides.
+        score_threshold: Minimum score, or what a YOLO network's scores must exceed; 0 or None: the
+            model's metadata or its preset decides.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         kind: The kind of a YOLO network; see `vision.find_detector`. Not MediaPipe's.

@@ -108,8 +108,8 @@ class PoseLandmarkerOptions(VisionTaskOptions):
         num_poses: Maximum number of bodies. Landmarks are smoothed in streams only if it is 1.
         min_pose_detection_confidence: Minimum score of a detection.
         min_pose_presence_confidence: A body is lost if its presence is not higher.
-        min_tracking_confidence: A detection whose region overlaps a tracked body's by more
-            (intersection over union) replaces it.
+        min_tracking_confidence: In streams, a detection whose region overlaps that of a tracked
+            body, or of a better detection, by more (intersection over union) replaces it.
         output_segmentation_masks: Whether to return masks.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         rigid_smoothing: Smooth all points alike; see `OneEuro.rigid`. Not MediaPipe's.
@@ -144,7 +144,8 @@ class PoseLandmarker(Landmarker[PoseLandmarkerResult]):
             most = at_least_one("num_poses", options.num_poses)
             overlap = options.min_tracking_confidence
             presence = options.min_pose_presence_confidence
-            self._follow(finder, body, Tracker(POSE, most, overlap, presence))
+            limits = Tracker(POSE, most, overlap, presence, takes_all=True)
+            self._follow(finder, body, limits)
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> PoseLandmarkerResult:
         seen = self._seen(image, region, time_ms)
