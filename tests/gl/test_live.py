@@ -483,6 +483,27 @@ def test_the_times_of_a_camera() -> None:
     assert actual[3][0] - actual[1][0] > 0.15
 
 
+def test_an_output_that_the_source_reads_is_refused(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "v.mp4", noise(16, 16))
+    for i in range(2):
+        Image.fromarray(noise(16, 16)).save(tmp_path / f"%{i}.png")
+        Image.fromarray(noise(16, 16)).save(tmp_path / f"x{i}.png")
+    (tmp_path / "link.png").symlink_to("x0.png")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    pairs: tuple[tuple[Callable[[Path], Any], str, str], ...] = (
+        (Picture, "x0.png", "x0.png"),
+        (Picture, "x0.png", "link.png"),
+        (Video, video.name, "v.mp4"),
+        (Video, "x%d.png", "x1.png"),
+        (Video, "%%%d.png", "%1.png"),
+    )
+    for source, read, written in pairs:
+        options = ShowOptions(headless=True, output=tmp_path / written)
+        with pytest.raises(ValueError, match="would be overwritten"):
+            show(lambda app: lambda frame, canvas: None, source(tmp_path / read), options)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 @pytest.mark.parametrize("size", [(31, 45), (32, 45), (2, 3)])
 def test_recordings_of_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
     picture = one_color((0, 180, 60), *size)
