@@ -111,7 +111,9 @@ def save_picture(picture: Image.Image, path: Path) -> None:
         raise SystemExit(f"cannot write the picture {path}: {reason_of(error)}") from error
 
 
-def require_inputs_kept(arguments: argparse.Namespace, outputs: Iterable[Path | None]) -> None:
+def require_inputs_kept(
+    arguments: argparse.Namespace, outputs: Iterable[Path | str | None]
+) -> None:
     """Raise ValueError if outputs would replace files of the command line, or each other."""
     values = {name: value for name, value in vars(arguments).items() if name not in OUTPUTS}
     lists = (value if isinstance(value, list) else [value] for value in values.values())

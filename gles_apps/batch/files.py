@@ -58,12 +58,19 @@ class Masks:
         return self.folder / f"{Path(file_of(picture)).stem}.png"
 
     @contextmanager
-    def reserved(self, pictures: Collection[str], overwrite: bool) -> Iterator[None]:
+    def reserved(
+        self, pictures: Collection[str], others: Collection[Path], overwrite: bool
+    ) -> Iterator[None]:
         """Make the folder, and keep it for this run alone.
 
+        Args:
+            pictures: All pictures of the run, by their names in tables.
+            others: Other files that it writes, which may be in the folder.
+            overwrite: There may be files of others, and some may be replaced.
+
         Raises:
-            DelegateError: Another run writes masks there; or, unless these may be overwritten,
-                there are files other than masks of this model with these options.
+            DelegateError: Another run writes masks there; or, unless `overwrite`, there are files
+                other than masks of this model with these options.
             OSError: The folder cannot be made or read.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -79,17 +86,22 @@ class Masks:
             except OSError:  # a file system without locks
                 pass
             if not overwrite:
-                self._require_no_others({self.file_of(picture).name for picture in pictures})
+                names = {self.file_of(picture).name for picture in pictures}
+                folder = os.path.realpath(self.folder)
+                here = [each for each in others if os.path.realpath(each.parent) == folder]
+                self._require_no_others(names, tuple(each.name for each in here))
             yield
         finally:
             os.close(descriptor)
 
-    def _require_no_others(self, names: Collection[str]) -> None:
-        """Raise DelegateError if the folder has other files, even if none has one of the names."""
+    def _require_no_others(self, names: Collection[str], starts: tuple[str, ...]) -> None:
+        """Raise DelegateError if the folder has files of others, hidden ones only if they have one
+        of the `names`; not those whose names have one of the `starts`, as a database's journals.
+        """
         others = [
             file.name
             for file in sorted(self.folder.iterdir())
-            if (file.name in names or file.name[0] != ".")
+            if (file.name in names or not file.name.startswith((".", *starts)))
             and not file.is_dir()
             and not self._is_ours(file)
         ]

@@ -109,14 +109,18 @@ def batch(
     paths = sorted(files)
     settings = TaskSettings(labels=names, **chosen)
     task = None if as_outputs else task_of(base, settings)
-    arguments, columns = _plan(base, settings, task, masks)
+    arguments, columns = _plan(base, settings, task)
     run = _name(assets_of(base), arguments)
     written = [*files_of(output)]
     reserved: AbstractContextManager[None] = nullcontext()
     if masks is not None:
-        arguments["masks"] = folder = Masks(masks.absolute(), digest(run)[:16])
-        written += _different([*map(folder.file_of, paths)])
-        reserved = folder.reserved(paths, overwrite)
+        if task != "segment":
+            raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
+        folder = Masks(masks.absolute(), digest(run)[:16])
+        run = _name(assets_of(base), {**arguments, "masks": folder.folder})
+        arguments["masks"] = folder
+        reserved = folder.reserved(paths, written, overwrite)
+        written = [*written, *_different([*map(folder.file_of, paths)])]
     common.require_other_files(written, [model, labels, *files.values()])
     with reserved, closing(open_results(output, run, columns)) as results:
         try:
@@ -180,14 +184,10 @@ def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: boo
 
 
 def _plan(
-    base: BaseOptions, settings: TaskSettings, task: str | None, masks: Path | None
+    base: BaseOptions, settings: TaskSettings, task: str | None
 ) -> tuple[dict[str, Any], dict[str, Column] | None]:
     """The arguments of workers' predictors, and the columns of outputs; None for results."""
     arguments: dict[str, Any] = {"mean": base.mean, "std": base.std, "antialias": base.antialias}
-    if masks is not None:
-        if task != "segment":
-            raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
-        arguments["masks"] = masks.absolute()
     if task not in (None, "repaint"):
         top = settings.top or 1 if task == "classify" else settings.top
         return arguments | {"settings": replace(settings, top=top)}, None

@@ -559,6 +559,13 @@ def test_masks_have_a_folder_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("masks")  # the run that was killed wrote 1.png, but no row
     assert call(*command, masks) == "2 pictures: 2 with results, 0 unreadable\n"
     assert (masks / "0.png").read_bytes() == (masks / "1.png").read_bytes() == made
+    (masks / "1.png").replace(tmp_path / "1.png")
+    together = ("batch", model, photos, "--output", tmp_path / "link" / "t.csv", "--masks", masks)
+    assert "2 with results" in call(*together)  # another output, another spelling of the folder
+    (masks / "t.csv.sqlite-journal").touch()
+    assert "2 kept from earlier runs" in call(*together)
+    for file in masks.glob("t.csv*"):
+        file.unlink()
     other = ("batch", model, photos, "--output", tmp_path / "s.csv", "--threshold", 0.9, "--masks")
     for folder in (masks, tmp_path / "link"):
         assert f"{refused}0.png and 1 more in {folder}" in call(*other, folder, status=1)

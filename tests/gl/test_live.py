@@ -22,6 +22,7 @@ from gles_apps.live import (
     Camera,
     Canvas,
     Frame,
+    GStreamerSink,
     Layer,
     Picture,
     ShowOptions,
@@ -30,6 +31,7 @@ from gles_apps.live import (
     show,
 )
 from gles_apps.live.app import Timings
+from gles_apps.live.gstreamer import locations
 from gles_apps.live.painter import ATLAS, Painter, new_texture
 from gles_apps.live.show import _KeptTextures
 from gles_apps.live.sources import Recording
@@ -502,6 +504,17 @@ def test_an_output_that_the_source_reads_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="would be overwritten"):
             show(lambda app: lambda frame, canvas: None, source(tmp_path / read), options)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_sink_whose_file_is_being_read_is_refused(tmp_path: Path) -> None:
+    video = write_video(tmp_path / 'my "v".mp4', noise(16, 16))
+    text = str(video).replace('"', r"\"")
+    pipeline = f'openh264enc ! mp4mux ! filesink location = "{text}" sync=false'
+    assert locations(f"a ! filesink location={tmp_path}/x.mp4 ! b") == [f"{tmp_path}/x.mp4"]
+    assert locations(pipeline) == [str(video)]
+    source: Any = None
+    with video.open("rb"), pytest.raises(ValueError, match="would be overwritten"):
+        GStreamerSink(pipeline, source, (16, 16))
 
 
 @pytest.mark.parametrize("size", [(31, 45), (32, 45), (2, 3)])
