@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -155,9 +155,7 @@ def _print(counts: Mapping[str, int], errors: Mapping[str, str], skipped: Counte
     if counts["kept"]:
         parts.append(f"{counts['kept']} kept from earlier runs")
     if counts["skipped"]:
-        kinds = ", ".join(sorted(skipped)[:MAX_KINDS])
-        files = "1 other file" if counts["skipped"] == 1 else f"{counts['skipped']} other files"
-        parts.append(f"{files} skipped ({kinds}{', ...' if len(skipped) > MAX_KINDS else ''})")
+        parts.append(f"{_listed(skipped)} skipped")
     print("; ".join(parts))
     for path, reason in [*errors.items()][:MAX_NAMED]:
         print(common.printable(f"{path}: {reason}"), file=sys.stderr)
@@ -246,11 +244,23 @@ def _files(patterns: Sequence[str]) -> tuple[dict[str, str], Counter[str]]:
             found = [pattern] if given.is_file() else glob.glob(pattern, recursive=True)
             matching = {str(Path(file).absolute()) for file in found}
         if not matching:
-            text = "the folder has no picture:" if given.is_dir() else "no file matches"
-            raise common.wrong_usage(f"{text} {pattern!r}")
+            if not given.is_dir():
+                raise common.wrong_usage(f"no file matches {pattern!r}")
+            others = f"; it has {_listed(_kinds(every))}" if every else ""
+            raise common.wrong_usage(f"the folder has no picture: {pattern!r}{others}")
         files |= matching
-    others = Counter(Path(file).suffix.lower() or Path(file).name for file in skipped - files)
-    return {name_of(file): file for file in files}, others
+    return {name_of(file): file for file in files}, _kinds(skipped - files)
+
+
+def _kinds(files: Iterable[str]) -> Counter[str]:
+    """How many files there are of each suffix, or of each name without one."""
+    return Counter(Path(file).suffix.lower() or Path(file).name for file in files)
+
+
+def _listed(kinds: Counter[str]) -> str:
+    number = "1 other file" if kinds.total() == 1 else f"{kinds.total()} other files"
+    more = ", ..." if len(kinds) > MAX_KINDS else ""
+    return f"{number} ({', '.join(sorted(kinds)[:MAX_KINDS])}{more})"
 
 
 def _missing(results: Results, paths: Sequence[str]) -> list[str]:

@@ -90,17 +90,19 @@ def picture_suffixes() -> set[str]:
 
 
 def _other_format(content: bytes, name: str | None) -> str | None:
-    """The name of the format of a picture that is not read, by its first bytes or its suffix."""
+    """The name of the format of a picture that is not read, by its suffix or its first bytes."""
     pictures = pillow()
     if content[4:11] in (b"ftyphei", b"ftyphev"):
         return "HEIF"
+    suffix = os.path.splitext(name or "")[1].lower()
+    named = pictures.registered_extensions().get(suffix)
+    if named is not None and named not in FORMATS:
+        return str(named)
     for kind, (_, accepts) in pictures.OPEN.items():
         with suppress(Exception):  # the bytes may be too few
             if kind not in FORMATS and accepts and accepts(content[:16]) is True:
                 return str(kind)
-    suffix = os.path.splitext(name or "")[1].lower()
-    kind = pictures.registered_extensions().get(suffix, FORMATS[0])
-    return None if kind in FORMATS else str(kind)
+    return None
 
 
 def converted(picture: Image, mode: str) -> Image:

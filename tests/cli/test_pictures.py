@@ -139,12 +139,15 @@ def test_formats_without_a_mark_are_named_by_their_suffix(
     photo = b"\0\0\0\x24ftypheic\0\0\0\0"
     for name, found in (
         ("a.tga", "TGA: not one of BMP, "),
+        ("b.tga", "TGA: not one of BMP, "),
         ("a.heic", "HEIF: not one of BMP, "),
         ("a.txt", "bytes of another kind"),
         ("a.png", "bytes of another kind"),
     ):
         content = photo if name == "a.heic" else b"no picture"
         (tmp_path / name).write_bytes(content)
+        if name == "b.tga":
+            picture.save(tmp_path / name)
         with pytest.raises(ValueError, match=f"expected a picture, found {found}"):
             tensor_files.read_picture(tmp_path / name)
         (row,) = picture_rows(RecordedPictures(), [str(tmp_path / name)])

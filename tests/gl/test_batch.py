@@ -406,7 +406,7 @@ def test_a_folder_stands_for_its_pictures(folder: Path) -> None:
     (folder / "notes.txt").write_text("no picture")
     (folder / "4.png").mkdir()
     out = batch(folder / "model.tflite", folder, "--output", folder / "r.csv", "--skip-errors")
-    skipped = "2 other files skipped (.tflite, .txt)"
+    skipped = "2 other files (.tflite, .txt) skipped"
     assert out == f"4 pictures: 4 with results, 0 unreadable; {skipped}\n"
     twice = (folder, folder / "[0-2].png", folder / "notes.txt", "--output", folder / "s.csv")
     counts = json.loads(batch(folder / "model.tflite", *twice, "--json", status=1, prints=True))
@@ -416,7 +416,11 @@ def test_a_folder_stands_for_its_pictures(folder: Path) -> None:
     }  # fmt: skip
     (folder / "empty").mkdir()
     text = batch(folder / "model.tflite", folder / "empty", "--output", folder / "r.csv", status=2)
-    assert "the folder has no picture" in text
+    assert "the folder has no picture: " in text
+    assert "it has" not in text
+    (folder / "empty" / "a.tga").touch()
+    text = call("batch", folder / "model.tflite", folder / "empty", "--output", "r.csv", status=2)
+    assert text.endswith("empty'; it has 1 other file (.tga)\n")
 
 
 @pytest.mark.parametrize(
