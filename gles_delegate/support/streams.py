@@ -8,29 +8,20 @@ import sys
 
 
 def prepare_streams() -> None:
-    """Make standard output and error accept every text, and exist.
+    """Make standard output and error exist, and accept every text.
 
-    Characters that the terminal's encoding lacks are written as escapes, such as ``\\u732b``. A
-    stream that was closed as Python started discards what is written; files that are opened later
-    do not get its number.
+    A stream that was closed as Python started discards what is written, and files that are opened
+    later do not get its number. Characters that the terminal's encoding lacks are written as
+    escapes, such as ``\\u732b``, unless PYTHONIOENCODING says what to do with them.
     """
     for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)  # has the lowest number that is free
+            if nothing == descriptor:
+                os.set_inheritable(nothing, True)
             mode = "w" if descriptor else "r"
-            _occupy(descriptor)
-            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
+            setattr(sys, name, os.fdopen(nothing, mode, encoding="utf-8", closefd=False))
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+        fails = getattr(stream, "errors", None) in ("strict", "surrogateescape")
+        if fails and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _occupy(descriptor: int) -> None:
-    """Open a number that is closed on a file that discards everything, for child processes, too."""
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        opened = os.open(os.devnull, os.O_RDWR)
-        os.dup2(opened, descriptor)
-        if opened != descriptor:
-            os.close(opened)
-        os.set_inheritable(descriptor, True)

@@ -397,7 +397,7 @@ def test_pictures_with_umlauts_in_an_old_locale(folder: Path) -> None:
     arguments = (folder / "model.tflite", folder / "in", "--output", folder / "r.csv", "--outputs")
     with start(*arguments, **old) as process:
         out, errors = process.communicate(timeout=PATIENCE)
-    assert (out, errors) == ("2 pictures: 2 with results, 0 unreadable\n", "")
+    assert out == "2 pictures: 2 with results, 0 unreadable\n", errors
     assert sorted(read(folder / "r.csv")) == ["alt_grün.png", "grün.png"]
 
 
