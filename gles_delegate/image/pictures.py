@@ -74,14 +74,14 @@ def opened(content: bytes, name: str | None = None) -> Image:
     if not content:
         raise OSError("expected a picture, found no bytes: the file is empty")
     pictures.init()
-    known = [each for each in FORMATS if each in pictures.OPEN]
+    formats = [each for each in FORMATS if each in pictures.OPEN]
     try:
-        picture: Image = pictures.open(BytesIO(content), formats=known)
+        picture: Image = pictures.open(BytesIO(content), formats=formats)
         return picture
     except pictures.UnidentifiedImageError as error:  # its text has an object's address
         kind = _other_format(content, name)
-        found = f"{kind}: not one of {', '.join(FORMATS)}" if kind else "bytes of another kind"
-        raise OSError(f"expected a picture, found {found}") from error
+        known = f", {kind}: not one of {', '.join(FORMATS)}" if kind else ""
+        raise OSError(f"expected a picture, found bytes of another kind{known}") from error
 
 
 def picture_suffixes() -> set[str]:

@@ -121,7 +121,7 @@ def test_other_formats_are_named(
     kind: str, door: str, picture: Image.Image, tmp_path: Path
 ) -> None:
     picture.save(tmp_path / "a", kind)
-    message = f"expected a picture, found {kind}: not one of BMP, GIF, "
+    message = f"expected a picture, found bytes of another kind, {kind}: not one of BMP, GIF, "
     with pytest.raises((OSError, ValueError, RuntimeError), match=message):
         DOORS[door](tmp_path / "a")
 
@@ -138,9 +138,9 @@ def test_formats_without_a_mark_are_named_by_their_suffix(
 ) -> None:
     photo = b"\0\0\0\x24ftypheic\0\0\0\0"
     for name, found in (
-        ("a.tga", "TGA: not one of BMP, "),
-        ("b.tga", "TGA: not one of BMP, "),
-        ("a.heic", "HEIF: not one of BMP, "),
+        ("a.tga", "bytes of another kind, TGA: not one of BMP, "),
+        ("b.tga", "bytes of another kind, TGA: not one of BMP, "),
+        ("a.heic", "bytes of another kind, HEIF: not one of BMP, "),
         ("a.txt", "bytes of another kind"),
         ("a.png", "bytes of another kind"),
     ):
