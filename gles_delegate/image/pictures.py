@@ -49,6 +49,7 @@ def load(source: bytes | str | os.PathLike[str], name: str | None = None) -> Ima
     `name` is the file of the bytes, for messages. Raises OSError if it cannot be read, is damaged,
     or not in one of `FORMATS`.
     """
+    pillow()  # its error comes before that of a file
     # Of a path, Pillow maps some files, and then loses the EXIF data of TIFF.
     if isinstance(source, bytes):
         content = source
