@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from imaging import ending_in_a_sentence, positive
+from imaging import ending_in_a_sentence, positive, require_inputs_kept
 
 from gles_apps.live import App, GpuSource, ShowOptions, Source, open_source, show
 from gles_apps.live.show import FrameHandler
@@ -57,6 +57,7 @@ def run(
     scale: int = 1,
 ) -> None:
     """Show the frames as `make` draws them, enlarged by `scale`, and print the timings."""
+    require_inputs_kept(arguments, [arguments.output])
     options = ShowOptions(
         title="gles_delegate",
         headless=arguments.headless,

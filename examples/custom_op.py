@@ -14,7 +14,7 @@ import flatbuffers
 import numpy as np
 import skimage.data
 from ai_edge_litert import schema_py_generated as schema
-from imaging import ending_in_a_sentence, load_picture, save_picture
+from imaging import ending_in_a_sentence, load_picture, require_inputs_kept, save_picture
 from PIL import Image
 
 import gles_delegate as gd
@@ -66,6 +66,7 @@ def main() -> None:
     )
     parser.add_argument("--output", type=Path, default=Path("posterized.png"))
     arguments = parser.parse_args()
+    require_inputs_kept(arguments, [arguments.output])
 
     if arguments.picture:
         picture = load_picture(arguments.picture)

@@ -20,7 +20,7 @@ from statistics import median
 import numpy as np
 import skimage.data
 from ai_edge_litert.interpreter import Interpreter as LiteRt
-from imaging import FloatArray, ending_in_a_sentence, load_picture
+from imaging import FloatArray, ending_in_a_sentence, load_picture, require_inputs_kept
 from PIL import Image, ImageDraw, ImageFont
 from skimage.metrics import peak_signal_noise_ratio
 from tiles import doubled
@@ -29,6 +29,8 @@ import gles_delegate as gd
 
 MODEL = Path(__file__).parent / "models" / "super_resolution_x2.tflite"
 RUNS = 10
+DOUBLED = "doubled.png"
+"""The file of a doubled picture."""
 ON_CPU = (
     "This device is the CPU: fine for tests, slower than LiteRT's own kernels. An NVIDIA H200\n"
     "takes 1.3 ms for the first picture, from array to array."
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("picture", type=Path, nargs="?", help="a picture to double")
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder for the results")
     arguments = parser.parse_args()
+    require_inputs_kept(arguments, [arguments.output / DOUBLED])
     arguments.output.mkdir(parents=True, exist_ok=True)
 
     with gd.GpuDelegate() as delegate:
@@ -64,7 +67,7 @@ def main() -> None:
 def double(interpreter: gd.Interpreter, picture: Image.Image, folder: Path) -> None:
     """Write the picture at twice its size."""
     result = as_picture(doubled(partial(run, interpreter), as_array(picture)))
-    path = folder / "doubled.png"
+    path = folder / DOUBLED
     result.save(path)
     print(f"{picture.width}x{picture.height} -> {result.width}x{result.height}: {path}")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,24 @@ import gles_delegate as gd
 from gles_apps.vision import dequantize
 from gles_apps.vision.classes import class_name
 from gles_delegate.errors import reason_of, sentence_of
-from gles_delegate.image.pictures import as_tensor, converted
+from gles_delegate.image.pictures import as_tensor, converted, load
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.labels import read_labels
 from gles_delegate.model.reader import load_model
 from gles_delegate.planning.outputs import read_metadata
+from gles_delegate.support.outputs import require_other_files
+from gles_delegate.support.streams import prepare_streams
 
 FloatArray = NDArray[np.float32]
+OUTPUTS = ("output", "screenshot")
+"""The arguments that name files or folders to write."""
 
 
 def image_parser(description: str) -> argparse.ArgumentParser:
     """The command line of an example that runs a network on a picture."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("model", type=Path, help="a .tflite network, [1, height, width, 3] in")
-    parser.add_argument("picture", type=Path, help="any picture that Pillow can read")
+    parser.add_argument("picture", type=Path, help="a picture file")
     parser.add_argument("--labels", type=Path, help="names of the classes, one per line")
     parser.add_argument("--mean", type=float, help="subtracted from pixels of 0..255")
     parser.add_argument("--std", type=float, help="divides them afterwards")
@@ -41,6 +46,7 @@ def image_parser(description: str) -> argparse.ArgumentParser:
 @contextmanager
 def ending_in_a_sentence() -> Iterator[None]:
     """Exit with a one-line message if a file, a model or the device fails; decorates ``main``."""
+    prepare_streams()
     try:
         yield
         sys.stdout.flush()
@@ -105,6 +111,15 @@ def save_picture(picture: Image.Image, path: Path) -> None:
         raise SystemExit(f"cannot write the picture {path}: {reason_of(error)}") from error
 
 
+def require_inputs_kept(
+    arguments: argparse.Namespace, outputs: Iterable[Path | str | None]
+) -> None:
+    """Raise ValueError if outputs would replace files of the command line, or each other."""
+    values = {name: value for name, value in vars(arguments).items() if name not in OUTPUTS}
+    lists = (value if isinstance(value, list) else [value] for value in values.values())
+    require_other_files(outputs, (f for f in chain(*lists) if isinstance(f, str | Path)))
+
+
 def positive(text: str) -> int:
     """Parse a command-line number of 1 or more."""
     if (number := int(text)) < 1:
@@ -115,8 +130,8 @@ def positive(text: str) -> int:
 def load_picture(path: Path) -> Image.Image:
     """Read an RGB picture from a file; exit with a message if that fails."""
     try:
-        return converted(Image.open(path), "RGB")
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        return converted(load(path), "RGB")
+    except OSError as error:
         raise SystemExit(f"cannot read the picture {path}: {reason_of(error)}") from error
 
 

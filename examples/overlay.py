@@ -13,7 +13,7 @@ from typing import Protocol
 
 import moderngl
 import numpy as np
-from imaging import as_real, positive, single
+from imaging import as_real, positive, require_inputs_kept, single
 from PIL import Image
 
 import gles_delegate as gd
@@ -279,6 +279,10 @@ class Live:
     """
 
     def __init__(self, ctx: moderngl.Context, arguments: argparse.Namespace) -> None:
+        try:
+            require_inputs_kept(arguments, [arguments.screenshot])
+        except ValueError as error:
+            raise SystemExit(str(error)) from error
         video = arguments.video
         source = VideoFile(ctx, video) if video else SyntheticCamera(ctx)
         self._overlay = Overlay(ctx, source, arguments.model, arguments.segmenter)

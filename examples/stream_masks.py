@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from imaging import ending_in_a_sentence, single
+from imaging import ending_in_a_sentence, require_inputs_kept, single
 
 import gles_delegate as gd
 from gles_apps.live import GStreamer, GStreamerSink
+from gles_apps.live.gstreamer import locations
 from gles_apps.vision import palette
 
 
@@ -26,6 +27,7 @@ def main() -> None:
     parser.add_argument("source", help="elements up to raw video")
     parser.add_argument("sink", help="elements from raw video on")
     arguments = parser.parse_args()
+    require_inputs_kept(arguments, locations(arguments.sink))
     with GStreamer(arguments.source) as camera:
         delegate = gd.GpuDelegate(context=camera.context)
         network = gd.Interpreter(arguments.model, experimental_delegates=[delegate])

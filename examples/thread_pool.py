@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from imaging import FloatArray, ending_in_a_sentence, load_picture, positive
+from imaging import FloatArray, ending_in_a_sentence, load_picture, positive, require_inputs_kept
 from PIL import Image
 from tiles import doubled
 
@@ -54,15 +54,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("doubled"), help="folder")
     parser.add_argument("--threads", type=positive, default=4, help="number of threads")
     arguments = parser.parse_args()
+    outputs = {path: arguments.output / f"{path.stem}.png" for path in arguments.pictures}
+    require_inputs_kept(arguments, outputs.values())
     arguments.output.mkdir(parents=True, exist_ok=True)
 
     doubler = Doubler()
 
     def serve(path: Path) -> str:
         result = doubler(load_picture(path))
-        output = arguments.output / f"{path.stem}.png"
-        result.save(output)
-        return f"{path} -> {output}, {result.width}x{result.height}"
+        result.save(outputs[path])
+        return f"{path} -> {outputs[path]}, {result.width}x{result.height}"
 
     with ThreadPoolExecutor(arguments.threads) as pool:
         for line in pool.map(serve, arguments.pictures):

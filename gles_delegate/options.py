@@ -60,7 +60,8 @@ class GpuDelegateOptions:
             Ops that the driver computes wrong run on the CPU, and the report names them.
             `serialization_dir` stores the verdict.
         serialization_dir: Store packed weights and compiled programs in this folder for the next
-            start; also Mesa's shader cache, if the context is the delegate's own.
+            start; also Mesa's shader cache, if the context is the delegate's own. A relative path
+            becomes absolute when the options are made.
         model_token: The name of the model's file in that folder; None: a hash of the model.
         own_thread: Start a thread for the GL calls, so that any thread may call the interpreter.
             Otherwise only the thread that bound the model may.
@@ -154,6 +155,8 @@ class GpuDelegateOptions:
                 "expected 0 <= first_delegate_node_index <= last_delegate_node_index, found "
                 f"{first} and {last}"
             )
+        if self.serialization_dir is not None:
+            object.__setattr__(self, "serialization_dir", _absolute(self.serialization_dir))
         if self.model_token is not None and self.serialization_dir is None:
             raise ValueError("model_token names a file in serialization_dir: set that, too")
         if self.software_vector_bits not in (None, 128, 256, 512):
@@ -220,6 +223,24 @@ def _require_type(name: str, value: object, annotations: list[str]) -> None:
         return
     expected = " or ".join(words for _, words in kinds)
     raise TypeError(f"{name} must be {expected}, not {reprlib.repr(value)}")
+
+
+def _absolute(folder: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The folder as it is, or else in the current folder, whatever that is later."""
+    path = os.fsdecode(folder)
+    try:
+        if b"\0" in os.fsencode(path):
+            raise ValueError("it has a null character")
+        return folder if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+    except OSError as error:
+        raise ValueError(
+            f"serialization_dir {path!r} is relative, but the current folder is gone: give an "
+            "absolute path"
+        ) from error
+    except ValueError as error:  # characters that no file name has
+        raise ValueError(
+            f"serialization_dir must be the path of a folder, not {path!r}: {error}"
+        ) from error
 
 
 def _convert(options: GpuDelegateOptions, kind: type[IntEnum], name: str) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
-from gles_apps.batch.predictor import FORMATS, Batch, Predictor
+from gles_apps.batch.predictor import Batch, Predictor
 from gles_apps.batch.tasks import TaskPredictor
 from gles_delegate import DelegateError
+from gles_delegate.image.pictures import opened as opened_picture
 from gles_delegate.model.graph import Array
 from gles_delegate.report import without_nan
 
@@ -116,14 +116,15 @@ class Handler:
     def _check_picture(self, body: bytes) -> None:
         """Raise _Refused if a picture's header is damaged or has too many pixels."""
         try:
-            with Image.open(io.BytesIO(body), formats=FORMATS) as picture:
+            with opened_picture(body) as picture:
                 fits = picture.width * picture.height <= self.max_pixels
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             fits = False
-        except UnidentifiedImageError as error:  # its text has an object's address
-            raise _Refused(400, "expected a picture, found bytes of another kind") from error
         except Exception as error:  # decoders raise any error
-            raise _Refused(400, f"expected a picture, found a damaged one: {error}") from error
+            reason = str(error)
+            if not reason.startswith("expected"):
+                reason = f"expected a picture, found a damaged one: {error}"
+            raise _Refused(400, reason) from error
         if not fits:
             raise _Refused(413, f"expected a picture of at most {self.max_pixels} pixels")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from tempfile import gettempdir, mkdtemp
 from typing import IO
 
 from gles_delegate.errors import reason_of
+from gles_delegate.support.threads import processors
 
 log = logging.getLogger("gles_delegate")
 _held: list[IO[bytes]] = []
@@ -45,7 +47,7 @@ def take_processors(count: int) -> None:
     if folder is None:
         return
     free: list[int] = []
-    for processor in sorted(os.sched_getaffinity(0)):
+    for processor in processors():
         file = (folder / f"processor-{processor}").open("wb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,7 +57,8 @@ def take_processors(count: int) -> None:
         _held.append(file)
         free.append(processor)
         if len(free) == count:
-            os.sched_setaffinity(0, free)
+            with suppress(OSError):  # a sandbox refuses: the kernel chooses
+                os.sched_setaffinity(0, free)
             return
     while _held:  # too few are free: the kernel chooses
         _held.pop().close()

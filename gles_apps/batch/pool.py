@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,19 +12,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from PIL import Image
 
+from gles_apps.batch.files import Masks, file_of
 from gles_apps.batch.machine import take_processors
-from gles_apps.batch.predictor import ModelSource, Predictor
+from gles_apps.batch.predictor import ModelSource, PictureFile, Predictor
 from gles_apps.batch.results import Row, column_name, digest
 from gles_apps.batch.tasks import TaskPredictor
 from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.vision.drawing import palette
 from gles_delegate import DelegateError, list_devices
 from gles_delegate.errors import reason_of
 from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Array
+from gles_delegate.support.threads import processor_count
 
 _Source: TypeAlias = "tuple[Path | None, str]"
 """A model's file, and the digest of what it holds."""
@@ -37,7 +36,7 @@ def workers_for(count: int) -> int:
     One for each processor with llvmpipe. With a GPU, two: one reads pictures while one computes.
     """
     is_gpu = any(not device.software for device in list_devices())
-    return min(2 if is_gpu else len(os.sched_getaffinity(0)), count)
+    return min(2 if is_gpu else processor_count(), count)
 
 
 class _WorkerProcess:
@@ -76,7 +75,7 @@ def compute(
         arguments: See `make_predictor`.
         notice: Called with a sentence if a worker is replaced.
     """
-    processors = max(len(os.sched_getaffinity(0)) // workers, 1)
+    processors = max(processor_count() // workers, 1)
     model = assets.path, digest(*assets.contents)
     pending, deaths = deque(chunks), Counter[str]()
     running: list[_WorkerProcess] = []
@@ -126,7 +125,7 @@ def _count_death(
 
 
 def make_predictor(
-    model: ModelSource, masks: Path | None = None, **arguments: Any
+    model: ModelSource, masks: Masks | None = None, **arguments: Any
 ) -> Predictor | TaskPredictor:
     """A predictor of the results of a task, if there are "settings", or of outputs."""
     if "settings" not in arguments:
@@ -146,7 +145,8 @@ def picture_rows(predictor: Predictor | TaskPredictor, paths: Sequence[str]) -> 
         row: Row = {"path": path, "picture": "", "error": None}
         rows.append(row)
         try:
-            content = read_regular(path)
+            content = PictureFile(read_regular(file_of(path)))
+            content.name = path
             row["picture"] = digest(content)
             arrays.append(predictor.prepare({"image": [content]})[name])
             readable.append(row)
@@ -160,32 +160,12 @@ def picture_rows(predictor: Predictor | TaskPredictor, paths: Sequence[str]) -> 
         for row, (image,) in zip(readable, arrays, strict=True):
             row["results"], mask = predictor.look(image)
             if predictor.masks is not None and mask is not None:
-                save_mask(mask, mask_of(predictor.masks, row["path"]))
+                predictor.masks.save(mask, row["path"])
         return rows
     for output, column in predictor.compute({name: np.concatenate(arrays)}).items():
         for row, values in zip(readable, column, strict=True):
             row[column_name(output)] = values.reshape(-1)
     return rows
-
-
-def mask_of(folder: Path, picture: str) -> Path:
-    """The file of a picture's mask."""
-    return folder / f"{Path(picture).stem}.png"
-
-
-def save_mask(numbers: Array, path: Path) -> None:
-    """Write class numbers as a PNG with the drawings' colors; the file is whole or not there."""
-    picture = Image.fromarray(numbers, "P")
-    colors = np.array([(0, 0, 0), *palette(256)[1:]], np.uint8)
-    picture.putpalette(colors.tobytes())
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        picture.save(temporary, "png")
-        os.replace(temporary, path)
-    except OSError as error:
-        raise DelegateError(f"cannot write the mask {path}: {reason_of(error)}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _serve(pipe: Connection, model: _Source, arguments: Mapping[str, Any], processors: int) -> None:

@@ -41,9 +41,6 @@ Batch: TypeAlias = "dict[str, Array]"
 Kind: TypeAlias = "tuple[tuple[int, ...], ...]"
 """The shapes of a row's inputs."""
 
-FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
-"""Pillow's names of the accepted formats; for others it runs programs, or reads slowly."""
-
 
 class Predictor:
     """Runs a model on batches of rows.
@@ -320,11 +317,17 @@ def _described(row: Any) -> str:
     return f"{row.dtype.name} {list(row.shape)}" if isinstance(row, np.ndarray) else "bytes"
 
 
+class PictureFile(bytes):
+    """The bytes of a picture file, and its name for messages."""
+
+    name: str | None = None
+
+
 def picture_of(row: Any) -> Image.Image:
     """A row as a picture; raises ValueError if it is none."""
     try:
         if isinstance(row, bytes):
-            return load_picture(row, FORMATS)
+            return load_picture(row, getattr(row, "name", None))
         if row.dtype == np.uint8 and row.ndim in (2, 3):
             return as_pillow(row)
     except Exception as error:  # of other shapes, too

@@ -309,11 +309,19 @@ class Results:
         self._exit.close()
 
 
-def open_results(output: Path, model: str, columns: Columns) -> Results:
-    """Open the results of a ``.csv`` file, or else of a folder; `model` includes the options.
+def files_of(output: Path) -> tuple[Path, Path]:
+    """The table and the database of results: those of a ``.csv`` file, or else of a folder.
 
     The database is "results.csv.sqlite" beside the file, or "_results.sqlite" in the folder, whose
     name has readers of folders of Parquet files skip it.
+    """
+    if output.suffix.lower() == ".csv":
+        return output, output.with_name(f"{output.name}.sqlite")
+    return output / "results.parquet", output / "_results.sqlite"
+
+
+def open_results(output: Path, model: str, columns: Columns) -> Results:
+    """Open the results in `files_of` an output; `model` includes the options.
 
     Raises `DelegateError` if they are in use, damaged, not writable or from another model, if
     pyarrow is not installed, or if a new folder would have a file's suffix.
@@ -326,7 +334,7 @@ def open_results(output: Path, model: str, columns: Columns) -> Results:
                 f"a CSV file has at most {MAX_CSV_COLUMNS} columns, but the model has {cells} "
                 "output numbers: name a folder as the output, for a Parquet file"
             )
-        return Results(output, output.with_name(f"{output.name}.sqlite"), model, columns)
+        return Results(*files_of(output), model, columns)
     if suffix[1:2].isalpha() and not output.is_dir():
         raise DelegateError(
             f"expected a file results.csv or a folder for a Parquet file as the output, found "
@@ -339,7 +347,7 @@ def open_results(output: Path, model: str, columns: Columns) -> Results:
             f"{old} has results of another program, or of an earlier version, which readers of the "
             f"folder would add: move it away, or use another --output"
         )
-    return Results(output / "results.parquet", output / "_results.sqlite", model, columns)
+    return Results(*files_of(output), model, columns)
 
 
 def flat(row: Row) -> list[dict[str, Any]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gles_apps.batch.files import Masks
 from gles_apps.batch.predictor import Batch, ModelSource, cached, picture_of
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
@@ -40,8 +40,7 @@ class TaskPredictor:
     Attributes:
         inputs: The type of the column "image".
         outputs: The type of the column "results".
-        masks: The folder for segmenters' masks of picture files, PNGs of class numbers; None: none
-            are written.
+        masks: Where segmenters' masks of picture files are written; None: nowhere.
 
     Raises:
         ModelError: The model cannot be read.
@@ -68,7 +67,7 @@ class TaskPredictor:
         antialias: bool = True,
         options: GpuDelegateOptions | None = None,
     ) -> None:
-        self.masks: Path | None = None
+        self.masks: Masks | None = None
         options = cached(options)
         device = options.device_index
         self._context = None if device is None else EglContext(device_index=device)

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import glob
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import click
-from PIL.Image import registered_extensions
 
 from gles_apps.batch import pool
-from gles_apps.batch.pool import mask_of
-from gles_apps.batch.predictor import FORMATS, by_name
-from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
+from gles_apps.batch.files import Masks, file_of, name_of
+from gles_apps.batch.predictor import by_name
+from gles_apps.batch.results import Column, Results, Row, columns_of, digest, files_of, open_results
 from gles_apps.cli import options
 from gles_apps.tasks.assets import Assets, assets_of
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.opening import TaskSettings, task_of
 from gles_delegate import DelegateError
 from gles_delegate.cli import common
+from gles_delegate.image.pictures import picture_suffixes
 from gles_delegate.image.transform import picture_transform
 from gles_delegate.model.files import read_regular
 from gles_delegate.model.graph import Graph
@@ -37,10 +37,13 @@ NOTICE_AFTER_S = 5.0
 """Seconds without a first row after which it says what it waits for."""
 
 ODD = "expected a file name of one line of UTF-8: rename the file"
-"""The error of files whose names a table cannot have: it has them in quotation marks."""
+"""The error of files whose names a table cannot have; see `name_of`."""
 
 MAX_NAMED = 10
 """Unreadable pictures that are listed."""
+
+MAX_KINDS = 5
+"""Suffixes of skipped files that are listed."""
 
 
 @common.command
@@ -60,6 +63,7 @@ MAX_NAMED = 10
 @click.option(
     "--masks", type=common.FOLDER, help="Write a segmenter's class numbers there, as NAME.png."
 )
+@click.option("--overwrite", is_flag=True, help="Use a folder of --masks that has other files.")
 @click.option(
     "--outputs", "as_outputs", is_flag=True, help="The numbers of the outputs instead of results."
 )
@@ -78,6 +82,7 @@ def batch(
     output: Path,
     labels: Path | None,
     masks: Path | None,
+    overwrite: bool,
     as_outputs: bool,
     mean: float | None,
     std: float | None,
@@ -100,42 +105,62 @@ def batch(
     """
     names = None if labels is None else read_labels(labels)
     base = options.base_of(model, antialias=antialias, mean=mean, std=std)
-    paths = sorted({path for pattern in pictures for path in _matching(pattern)})
+    files, skipped = _files(pictures)
+    paths = sorted(files)
     settings = TaskSettings(labels=names, **chosen)
     task = None if as_outputs else task_of(base, settings)
-    arguments, columns = _plan(base, settings, task, masks)
+    arguments, columns = _plan(base, settings, task)
+    run = _name(assets_of(base), arguments)
+    written = [*files_of(output)]
+    reserved: AbstractContextManager[None] = nullcontext()
     if masks is not None:
-        for file, count in Counter(mask_of(masks, path) for path in paths).items():
-            if count > 1:
-                raise ValueError(
-                    f"expected pictures of different names for --masks, found two for {file}"
-                )
-        masks.mkdir(parents=True, exist_ok=True)
-        arguments["masks"] = masks.absolute()
-    results = open_results(output, _name(assets_of(base), arguments), columns)
-    try:
-        missing = _missing(results, paths)
-        chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
-        if missing:
-            rows = _computed(assets_of(base), arguments, chunks, workers, address)
-            _add(results, rows, len(missing), as_json)
-        results.write_table()
-    except (DelegateError, KeyboardInterrupt) as error:
-        _end_early(results, paths, error)
-    finally:
-        results.close()
-    errors = {path: reason for path in paths if (reason := results.rows[path][1])}
+        if task != "segment":
+            raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
+        folder = Masks(masks.absolute(), digest(run)[:16])
+        run = _name(assets_of(base), {**arguments, "masks": folder.folder})
+        arguments["masks"] = folder
+        reserved = folder.reserved(paths, written, overwrite)
+        written = [*written, *_different([*map(folder.file_of, paths)])]
+    common.require_other_files(written, [model, labels, *files.values()])
+    with reserved, closing(open_results(output, run, columns)) as results:
+        try:
+            missing = _missing(results, paths)
+            chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
+            if missing:
+                rows = _computed(assets_of(base), arguments, chunks, workers, address)
+                _add(results, rows, len(missing), as_json)
+            results.write_table()
+        except (DelegateError, KeyboardInterrupt) as error:
+            _end_early(results, paths, error)
+        errors = {path: reason for path in paths if (reason := results.rows[path][1])}
+    computed = len({*missing} - {*errors})
+    counts = {
+        "pictures": len(paths),
+        "with_results": len(paths) - len(errors),
+        "unreadable": len(errors),
+        "computed": computed,
+        "kept": len(paths) - len(errors) - computed,
+        "skipped": skipped.total(),
+    }
     if as_json:
-        summary = {"pictures": len(paths), "computed": len(missing), "unreadable": len(errors)}
-        common.print_json({**summary, "errors": errors, "output": str(output)})
+        common.print_json({**counts, "errors": errors, "output": str(output)})
     else:
-        number = "1 picture" if len(paths) == 1 else f"{len(paths)} pictures"
-        print(f"{number}: {len(missing)} computed, {len(errors)} unreadable")
-        for path, reason in [*errors.items()][:MAX_NAMED]:
-            print(common.printable(f"{path}: {reason}"), file=sys.stderr)
-        if len(errors) > MAX_NAMED:
-            print(f"and {len(errors) - MAX_NAMED} more, which the table names", file=sys.stderr)
+        _print(counts, errors, skipped)
     sys.exit(bool(errors) and not skip_errors)
+
+
+def _print(counts: Mapping[str, int], errors: Mapping[str, str], skipped: Counter[str]) -> None:
+    number = "1 picture" if counts["pictures"] == 1 else f"{counts['pictures']} pictures"
+    parts = [f"{number}: {counts['with_results']} with results, {counts['unreadable']} unreadable"]
+    if counts["kept"]:
+        parts.append(f"{counts['kept']} kept from earlier runs")
+    if counts["skipped"]:
+        parts.append(f"{_listed(skipped)} skipped")
+    print("; ".join(parts))
+    for path, reason in [*errors.items()][:MAX_NAMED]:
+        print(common.printable(f"{path}: {reason}"), file=sys.stderr)
+    if len(errors) > MAX_NAMED:
+        print(f"and {len(errors) - MAX_NAMED} more, which the table names", file=sys.stderr)
 
 
 def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: bool) -> None:
@@ -157,12 +182,10 @@ def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: boo
 
 
 def _plan(
-    base: BaseOptions, settings: TaskSettings, task: str | None, masks: Path | None
+    base: BaseOptions, settings: TaskSettings, task: str | None
 ) -> tuple[dict[str, Any], dict[str, Column] | None]:
     """The arguments of workers' predictors, and the columns of outputs; None for results."""
     arguments: dict[str, Any] = {"mean": base.mean, "std": base.std, "antialias": base.antialias}
-    if masks is not None and task != "segment":
-        raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
     if task not in (None, "repaint"):
         top = settings.top or 1 if task == "classify" else settings.top
         return arguments | {"settings": replace(settings, top=top)}, None
@@ -196,21 +219,48 @@ def _name(assets: Assets, arguments: Mapping[str, Any]) -> str:
     return ", ".join([f"model {digest(*assets.contents)[:16]}", *named])
 
 
-def _matching(pattern: str) -> Iterator[str]:
-    """Absolute paths of the files that match a pattern, or of a folder's pictures; see `ODD`."""
-    given = Path(pattern)
-    if given.is_dir():
-        kinds = [suffix for suffix, kind in registered_extensions().items() if kind in FORMATS]
-        files = [path for path in given.iterdir() if not path.is_dir()]
-        matching = [str(path) for path in files if path.suffix.lower() in kinds]
-    else:
-        matching = [pattern] if given.is_file() else glob.glob(pattern, recursive=True)
-    if not matching:
-        found = "the folder has no picture:" if given.is_dir() else "no file matches"
-        raise common.wrong_usage(f"{found} {pattern!r}")
-    for path in map(str, map(Path.absolute, map(Path, matching))):
-        is_odd = "\n" in path or os.fsencode(path) != path.encode("utf-8", "replace")
-        yield repr(path) if is_odd else path
+def _different(masks: Sequence[Path]) -> Sequence[Path]:
+    """The files of masks; raises ValueError if two are the same."""
+    for file, count in Counter(masks).items():
+        if count > 1:
+            raise ValueError(
+                f"expected pictures of different names for --masks, found two for {file}"
+            )
+    return masks
+
+
+def _files(patterns: Sequence[str]) -> tuple[dict[str, str], Counter[str]]:
+    """The files that match patterns, and folders' pictures, by their names in tables; and how many
+    other files the folders have, by suffix.
+    """
+    files, skipped, suffixes = set[str](), set[str](), picture_suffixes()
+    for pattern in patterns:
+        given = Path(pattern)
+        if given.is_dir():
+            every = {str(path.absolute()) for path in given.iterdir() if not path.is_dir()}
+            matching = {file for file in every if Path(file).suffix.lower() in suffixes}
+            skipped |= every - matching
+        else:
+            found = [pattern] if given.is_file() else glob.glob(pattern, recursive=True)
+            matching = {str(Path(file).absolute()) for file in found}
+        if not matching:
+            if not given.is_dir():
+                raise common.wrong_usage(f"no file matches {pattern!r}")
+            others = f"; it has {_listed(_kinds(every))}" if every else ""
+            raise common.wrong_usage(f"the folder has no picture: {pattern!r}{others}")
+        files |= matching
+    return {name_of(file): file for file in files}, _kinds(skipped - files)
+
+
+def _kinds(files: Iterable[str]) -> Counter[str]:
+    """How many files there are of each suffix, or of each name without one."""
+    return Counter(Path(file).suffix.lower() or Path(file).name for file in files)
+
+
+def _listed(kinds: Counter[str]) -> str:
+    number = "1 other file" if kinds.total() == 1 else f"{kinds.total()} other files"
+    more = ", ..." if len(kinds) > MAX_KINDS else ""
+    return f"{number} ({', '.join(sorted(kinds)[:MAX_KINDS])}{more})"
 
 
 def _missing(results: Results, paths: Sequence[str]) -> list[str]:
@@ -218,7 +268,7 @@ def _missing(results: Results, paths: Sequence[str]) -> list[str]:
 
     def is_old(path: str, picture: str, error: str | None) -> bool:
         try:
-            return bool(error) or digest(read_regular(path)) != picture
+            return bool(error) or digest(read_regular(file_of(path))) != picture
         except OSError:
             return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -95,19 +95,20 @@ def run(
         shown: dict[str, Any] | None = None
         assets = assets_of(base)
         file = assets.model() if landmarker_kind(assets) is None else None
-        source = _picture(file, inputs)
+        source, read = _inputs(file, inputs)
+        read += [model, *([] if labels is None else [labels])]
         if source is not None:
             pixels = tensor_files.read_picture(source)
             is_asked = settings != TaskSettings() or any(map(is_picture, outputs))
             try:
-                shown = _look(file, base, settings, pixels, outputs, output_dir)
+                shown = _look(file, base, settings, pixels, outputs, output_dir, read)
             except ValueError as error:
                 if is_asked or file is None:
                     raise
                 logger.warning("results are not listed: %s", error)
         if shown is None:
             assert file is not None
-            shown = _run(file, base, settings, inputs, outputs, output_dir)
+            shown = _run(file, base, settings, inputs, outputs, output_dir, read)
     if as_json:
         common.print_json(shown)
     else:
@@ -119,17 +120,20 @@ def is_picture(file: str) -> bool:
     return not file.endswith(".npy")
 
 
-def _picture(file: ModelFile | None, inputs: Sequence[str]) -> Path | None:
-    """The picture for the only input of a model, or of a bundle (None); None: there are others."""
+def _inputs(file: ModelFile | None, inputs: Sequence[str]) -> tuple[Path | None, list[Path]]:
+    """The picture for the only input of a model, or of a bundle (None), and all files of inputs;
+    without the picture if there are other inputs.
+    """
     if file is None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
             raise common.wrong_usage("expected one --input, a picture, for a bundle")
-        return Path(inputs[0])
+        return Path(inputs[0]), [Path(inputs[0])]
     graph = file.graph()
     files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
     shown = [path for path in files.values() if is_picture(str(path))]
     modes = [picture_mode(channels_last(graph.tensors[i].shape)) for i in graph.inputs]
-    return shown[0] if len(shown) == len(modes) == 1 and modes[0] is not None else None
+    is_single = len(shown) == len(modes) == 1 and modes[0] is not None
+    return shown[0] if is_single else None, [*files.values()]
 
 
 def _look(
@@ -139,19 +143,25 @@ def _look(
     pixels: Picture,
     outputs: Sequence[str],
     folder: Path | None,
+    read: Sequence[Path],
 ) -> dict[str, Any] | None:
-    """The results of a task for a picture; None: the network has none."""
+    """The results of a task for a picture; None: the network has none.
+
+    The files in `read` are not written to.
+    """
     task = task_of(base, settings)
     if task in (None, "repaint"):
         return None
-    pictures = [name for name in outputs if is_picture(name)]
+    pictures = [Path(name) for name in outputs if is_picture(name)]
     arrays = [name for name in outputs if not is_picture(name)]
     forbidden = [*arrays, *([str(folder)] if folder else [])] if file is None else []
     if len(pictures) > 1 or forbidden:
         raise common.wrong_usage(
             "expected one picture with the results, and arrays only of a single network, found "
-            + ", ".join([*pictures, *forbidden])
+            + ", ".join([*map(str, pictures), *forbidden])
         )
+    files = {} if file is None else _files(file.graph(), arrays, folder)
+    common.require_other_files([*pictures, *files.values()], read)
     if task == "classify":
         settings = replace(settings, top=settings.top or 1)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
@@ -166,10 +176,10 @@ def _look(
             context.release()
     shown: dict[str, Any] = {"task": task, "device": device, "results": result.rows(image.size)}
     for picture in pictures:
-        tensor_files.save_picture(result.draw_on(pixels), Path(picture))
-    shown["file"] = next(iter(pictures), None)
+        tensor_files.save_picture(result.draw_on(pixels), picture)
+    shown["file"] = str(pictures[0]) if pictures else None
     if file is not None:
-        shown["outputs"] = _outputs(file.graph(), found, arrays, folder)
+        shown["outputs"] = _outputs(file.graph(), found, files, folder)
     return shown
 
 
@@ -180,9 +190,12 @@ def _run(
     inputs: Sequence[str],
     outputs: Sequence[str],
     folder: Path | None,
+    read: Sequence[Path],
 ) -> dict[str, Any]:
-    """The outputs of a model for arrays, and a classifier's results."""
+    """The outputs of a model for arrays, and a classifier's results; for `read`, see `_look`."""
     graph = file.graph()
+    files = _files(graph, outputs, folder)
+    common.require_other_files(files.values(), read)
     if replace(settings, labels=None, top=None, task=None) != TaskSettings():
         raise common.wrong_usage("expected a picture for --kind and --threshold")
     feeds = tensor_files.load_inputs(graph, inputs, base.mean, base.std, base.antialias)
@@ -200,7 +213,7 @@ def _run(
         real = [tensor_files.real_values(array, graph.tensors[index]) for array, index in pairs]
         result = ClassificationResult(classifier.heads(real))
         shown |= {"task": "classify", "results": result.rows((1, 1))}
-    shown["outputs"] = _outputs(graph, arrays, outputs, folder)
+    shown["outputs"] = _outputs(graph, arrays, files, folder)
     return shown
 
 
@@ -239,16 +252,22 @@ def _print(shown: dict[str, Any]) -> None:
         print(shown["file"])
 
 
-def _outputs(
-    graph: Graph, arrays: Sequence[Array], named: Sequence[str], folder: Path | None
-) -> list[dict[str, Any]]:
-    """A row for each output. Those without a file in `named` are written to the folder, if any."""
+def _files(graph: Graph, named: Sequence[str], folder: Path | None) -> dict[int, Path]:
+    """The files of outputs: those in `named`, and others in the folder, if there is one."""
     files = tensor_files.files_by_tensor(graph, graph.outputs, named, "output")
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
         for index in graph.outputs:
             name = re.sub(r"[^\w.-]+", "_", graph.tensors[index].name)
             files.setdefault(index, folder / f"{index}_{name}.npy")
+    return files
+
+
+def _outputs(
+    graph: Graph, arrays: Sequence[Array], files: Mapping[int, Path], folder: Path | None
+) -> list[dict[str, Any]]:
+    """Write outputs to their files; a row for each."""
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for index, array in zip(graph.outputs, arrays, strict=True):
         tensor, path = graph.tensors[index], files.get(index)

@@ -72,6 +72,7 @@ def watch(
     """
     if sum(option is not None for option in (picture, video, camera, gstreamer)) != 1:
         raise common.wrong_usage("expected one of --camera, --gstreamer, --video and --picture")
+    common.require_other_files([show_options["output"]], [model, labels, picture, video])
     names = None if labels is None else read_labels(labels)
     try:
         from gles_apps.live import ShowOptions, frame_handler_for, open_source, show

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, byref, c_void_p
@@ -21,6 +22,7 @@ from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import libegl
 from gles_delegate.image.transform import Size, Yuv
 from gles_delegate.support.closing import Closing, in_any_case, on_error
+from gles_delegate.support.outputs import require_other_files
 
 T = TypeVar("T")
 
@@ -370,6 +372,12 @@ def _reason(details: c_void_p) -> str:
     return f" ({reason})" if reason else ""
 
 
+def locations(pipeline: str) -> list[str]:
+    """The files that the elements of a pipeline name."""
+    found = re.findall(r'\blocation\s*=\s*(?:"((?:[^"\\]|\\.)*)"|(\S+))', pipeline)
+    return [re.sub(r"\\(.)", r"\1", quoted or plain) for quoted, plain in found]
+
+
 class GStreamerSink(_Pipeline):
     """A pipeline that takes a network's pictures as textures.
 
@@ -382,6 +390,7 @@ class GStreamerSink(_Pipeline):
 
     Raises:
         OSError: The pipeline does not work.
+        ValueError: It would write a file that is open for reading, as the source's is.
 
     Examples:
         >>> pipeline = "videotestsrc num-buffers=2 ! video/x-raw,format=NV12,width=256,height=144"
@@ -403,6 +412,7 @@ class GStreamerSink(_Pipeline):
     def __init__(
         self, pipeline: str, source: GStreamer, size: Size, rate: float | None = None
     ) -> None:
+        require_other_files(locations(pipeline))
         super().__init__(pipeline)
         gst, (height, width) = self._gst, size
         self._source = source

@@ -31,6 +31,7 @@ from gles_delegate.gl.texture import PixelTexture
 from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
 from gles_delegate.support.closing import in_any_case, release_all
+from gles_delegate.support.outputs import require_other_files
 
 if TYPE_CHECKING:
     from gles_apps.live.glfw_window import GlfwWindow
@@ -101,6 +102,7 @@ def show(
         ContextError: A window needs a display and glfw, and one of them is missing; or there is no
             EGL.
         OSError: A file cannot be read or written.
+        ValueError: The output is a file that the source reads.
         DelegateError: A network cannot run.
 
     Examples:
@@ -133,6 +135,7 @@ def show(
             opened = source()
             stack.callback(opened.close)
         assert opened is not None
+        require_other_files([options.output], getattr(opened, "files", ()))
         size = (options.scale * opened.size[0], options.scale * opened.size[1])
         if window is not None:
             window.open(size)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -45,9 +47,9 @@ def _failing_to(action: str, advice: str = "") -> Iterator[None]:
 class Source(Protocol):
     """A sequence of frames.
 
-    Two more attributes are optional: `is_live` says whether frames arrive in real time, as from a
+    Three more attributes are optional: `is_live` says whether frames arrive in real time, as from a
     camera, or can wait, as in a file; `seconds` is the presentation time of the frame that was read
-    last, see `Frame.seconds`.
+    last, see `Frame.seconds`; `files` are the paths of the files that it reads.
 
     Attributes:
         size: Height and width of each frame.
@@ -104,7 +106,8 @@ class Picture:
     """A picture file, repeated endlessly.
 
     Args:
-        path: Any format that Pillow reads; the picture is rotated by its EXIF data.
+        path: A picture in one of `gles_delegate.image.pictures.FORMATS`; it is rotated by its EXIF
+            data.
 
     Raises:
         OSError: The file cannot be read.
@@ -121,6 +124,7 @@ class Picture:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         with _failing_to(f"read the picture {path}"):
             picture = converted_picture(load_picture(path), "RGBA")
+        self.files = [Path(path)]
         self._pixels = np.asarray(picture)
         self.size: Size = (picture.height, picture.width)
 
@@ -157,10 +161,15 @@ class Video:
 
     def __init__(self, path: str | os.PathLike[str], *, repeat: bool = False) -> None:
         self._path = Path(path)
+        self.files = [self._path]
         self.size: Size = (0, 0)
         with _failing_to(f"read the video {path}"):
-            if self._path.exists():  # FFmpeg also reads patterns, such as x%03d.png
+            if self._path.exists():
                 require_regular(path)
+            else:  # FFmpeg also reads patterns, such as x%03d.png
+                folder, name = self._path.parent, self._path.name
+                parts = [glob.escape(part) for part in re.split(r"%\d*d", name)]
+                self.files = sorted(folder.glob("*".join(parts).replace("%%", "%")))
             self._container, stream = _open(str(path))
             with on_error(self._container.close):
                 self.rate: float | None = float(stream.average_rate or 30)

@@ -143,9 +143,10 @@ class Image:
 
     @classmethod
     def create_from_file(cls, file_name: str | Path) -> Image:
-        """A picture from a file that Pillow reads, in SRGB, rotated by its EXIF data.
+        """A picture from a file, in SRGB, rotated by its EXIF data.
 
-        16-bit pictures keep the upper 8 bits.
+        The formats are `gles_delegate.image.pictures.FORMATS`; 16-bit pictures keep the upper 8
+        bits.
 
         Raises:
             FileNotFoundError: There is no such file.

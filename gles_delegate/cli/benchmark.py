@@ -13,7 +13,7 @@ import click
 
 from gles_delegate.bench import comparison, timing
 from gles_delegate.cli import common
-from gles_delegate.cli.tensor_files import load_inputs
+from gles_delegate.cli.tensor_files import files_by_tensor, load_inputs
 from gles_delegate.model.reader import read_file
 from gles_delegate.options import GpuDelegateOptions, InferencePreference
 from gles_delegate.report import ProfileReport
@@ -71,6 +71,8 @@ def benchmark(
     """Measure how fast MODEL runs, from arrays to arrays."""
     file = read_file(model)
     graph = file.graph()
+    read = files_by_tensor(graph, graph.inputs, inputs, "input").values()
+    common.require_other_files([picture], [model, *read])
     feeds = load_inputs(graph, inputs, mean, std) if inputs else comparison.random_feeds(file)
     options = GpuDelegateOptions(
         device_index=device,

@@ -23,6 +23,8 @@ from rich.text import Text
 
 from gles_delegate.errors import DelegateError, sentence_of
 from gles_delegate.report import without_nan
+from gles_delegate.support.outputs import FilePath
+from gles_delegate.support.outputs import require_other_files as require_others
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -96,6 +98,16 @@ class JsonErrors(click.Group):
 def wrong_usage(message: str) -> click.UsageError:
     """The error for arguments that do not suit this model; it exits with status 2."""
     return click.UsageError(printable(message), click.get_current_context(silent=True))
+
+
+def require_other_files(
+    outputs: Iterable[FilePath | None], inputs: Iterable[FilePath | None]
+) -> None:
+    """`gles_delegate.support.outputs.require_other_files` for the files of a command line."""
+    try:
+        require_others(outputs, inputs)
+    except ValueError as error:
+        raise wrong_usage(str(error)) from error
 
 
 def printable(text: str) -> str:

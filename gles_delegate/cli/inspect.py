@@ -57,6 +57,7 @@ def inspect(
     This needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. It
     shows every model of a bundle.
     """
+    common.require_other_files([drawing], [model])
     planned_for, limits = "any device with OpenGL ES 3.1", Limits()
     if device is not None:
         gpu = GpuContext(None, device)

@@ -17,7 +17,7 @@ from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import release_thread
-from gles_delegate.support.threads import Thread
+from gles_delegate.support.threads import Thread, processor_count, processors
 from gles_delegate.support.unpatched import Lock
 
 _MAX_THREADS = 8  # limit of compiling threads; each has its own context and LLVM
@@ -49,10 +49,10 @@ def pin_workers() -> None:
     The kernel often wakes two of them on one processor, where they take turns; a dispatch then
     takes up to twice as long.
     """
-    processors = sorted(os.sched_getaffinity(0))
-    for i, thread in enumerate(_workers()):
-        with suppress(OSError):  # the thread has ended
-            os.sched_setaffinity(thread, {processors[i % len(processors)]})
+    usable = processors()
+    for i, thread in enumerate(_workers() if usable else ()):
+        with suppress(OSError):  # the thread has ended, or a sandbox refuses
+            os.sched_setaffinity(thread, {usable[i % len(usable)]})
 
 
 def _workers() -> Iterator[int]:
@@ -75,11 +75,14 @@ def _workers() -> Iterator[int]:
 
 
 def threads_with_room() -> int:
-    """How many threads may compile within the limit of the address space, RLIMIT_AS."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return _MAX_THREADS
+    """How many threads may compile within the limit of the address space, RLIMIT_AS.
+
+    None if the system refuses to say, as some sandboxes do.
+    """
     try:
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit == resource.RLIM_INFINITY:
+            return _MAX_THREADS
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except OSError:
         return 0
@@ -130,7 +133,7 @@ def compile_by(
 
     # Without the cache there are no formats.
     has_cache = gl.integer(gl_names.NUM_PROGRAM_BINARY_FORMATS) > 0
-    most = min(len(os.sched_getaffinity(0)), _MAX_THREADS, len(uses)) - 1
+    most = min(processor_count(), _MAX_THREADS, len(uses)) - 1
     threads = min(most, threads_with_room()) if context and has_cache else 0
     gl.glFlush()  # makes the programs visible to other threads
     helpers = [Thread(help_out, "gles_delegate compiler") for _ in range(threads)]

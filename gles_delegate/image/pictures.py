@@ -19,6 +19,12 @@ from gles_delegate.support.optional import pillow
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+FORMATS = (
+    "BMP", "GIF", "JPEG", "PNG", "PPM", "AVIF", "JPEG2000", "MPO", "TIFF", "WEBP",
+)  # fmt: skip
+"""Pillow's names of the formats that are read; for others it runs programs, reads slowly, or takes
+any bytes for a picture."""
+
 PICTURES = "[1, height, width] or [1, height, width, 1, 3 or 4]"
 """Shapes of tensors that may be pictures."""
 
@@ -37,24 +43,67 @@ def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def load(source: bytes | str | os.PathLike[str], formats: Sequence[str] | None = None) -> Image:
+def load(source: bytes | str | os.PathLike[str], name: str | None = None) -> Image:
     """The pixels of a picture file, or of the bytes of one, to be `converted`.
 
-    `formats` are Pillow's names of those that are accepted; None: all. Raises OSError if it cannot
-    be read, or is damaged.
+    `name` is the file of the bytes, for messages. Raises OSError if it cannot be read, is damaged,
+    or not in one of `FORMATS`.
     """
-    pictures = pillow()
+    pillow()  # its error comes before that of a file
     # Of a path, Pillow maps some files, and then loses the EXIF data of TIFF.
-    content = source if isinstance(source, bytes) else read_regular(source)
+    if isinstance(source, bytes):
+        content = source
+    else:
+        content, name = read_regular(source), str(source)
     try:
-        picture: Image = pictures.open(BytesIO(content), formats=formats)
+        picture = opened(content, name)
         picture.load()
         return picture
+    except OSError:
+        raise
     except Exception as error:  # decoders raise any error
-        reason = str(error) or type(error).__name__
-        if isinstance(error, pictures.UnidentifiedImageError):  # its text has an object's address
-            reason = "expected a picture, found bytes of another kind"
-        raise OSError(reason) from error
+        raise OSError(str(error) or type(error).__name__) from error
+
+
+def opened(content: bytes, name: str | None = None) -> Image:
+    """A picture of which only the header is read.
+
+    `name` is the file of the bytes, for messages. Raises OSError if they are not in one of
+    `FORMATS`, and Pillow's errors if they are damaged, or too large.
+    """
+    pictures = pillow()
+    if not content:
+        raise OSError("expected a picture, found no bytes: the file is empty")
+    pictures.init()
+    formats = [each for each in FORMATS if each in pictures.OPEN]
+    try:
+        picture: Image = pictures.open(BytesIO(content), formats=formats)
+        return picture
+    except pictures.UnidentifiedImageError as error:  # its text has an object's address
+        kind = _other_format(content, name)
+        known = f", {kind}: not one of {', '.join(FORMATS)}" if kind else ""
+        raise OSError(f"expected a picture, found bytes of another kind{known}") from error
+
+
+def picture_suffixes() -> set[str]:
+    """The suffixes of files in one of `FORMATS`, in lower case, with their dots."""
+    return {s for s, kind in pillow().registered_extensions().items() if kind in FORMATS}
+
+
+def _other_format(content: bytes, name: str | None) -> str | None:
+    """The name of the format of a picture that is not read, by its suffix or its first bytes."""
+    pictures = pillow()
+    if content[4:11] in (b"ftyphei", b"ftyphev"):
+        return "HEIF"
+    suffix = os.path.splitext(name or "")[1].lower()
+    named = pictures.registered_extensions().get(suffix)
+    if named is not None and named not in FORMATS:
+        return str(named)
+    for kind, (_, accepts) in pictures.OPEN.items():
+        with suppress(Exception):  # the bytes may be too few
+            if kind not in FORMATS and accepts and accepts(content[:16]) is True:
+                return str(kind)
+    return None
 
 
 def converted(picture: Image, mode: str) -> Image:

@@ -134,12 +134,19 @@ def _check_inflated(infos: Sequence[ZipInfo], before: int, depth: int) -> int:
 
 
 def _read(bundle: ZipFile, info: ZipInfo, content: Content) -> Content:
-    """A member, without a copy if the bundle is mapped and stores it uncompressed."""
-    if isinstance(content, bytes) or info.compress_type != ZIP_STORED:
+    """A member, without a copy if the bundle is mapped and stores it uncompressed.
+
+    Raises one of `DAMAGES` if its local header or its checksum is wrong.
+    """
+    if info.compress_type != ZIP_STORED:
         return bundle.read(info)
+    bundle.open(info).close()  # checks the local header
     names = _NAME_LENGTHS.unpack_from(content, info.header_offset + 26)
     start = info.header_offset + 30 + sum(names)  # of the local file header
-    return content[start : start + info.file_size]
+    data = content[start : start + info.file_size]
+    if len(data) != info.compress_size or zlib.crc32(data) != info.CRC:
+        raise BadZipFile(f"Bad CRC-32 for file {info.filename!r}")
+    return data
 
 
 class BytesFile(RawIOBase):

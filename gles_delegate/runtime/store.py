@@ -142,11 +142,15 @@ def _blob(blobs: memoryview, offset: int, size: int) -> memoryview:
     return blobs[offset : offset + size]
 
 
+def _text(value: object) -> bytes:
+    return str(value).encode("utf-8", "surrogatepass")
+
+
 def fingerprint(*values: object) -> str:
     """A short hash of the values: of bytes directly, of anything else as text."""
     digest = blake2b(digest_size=16)
     for value in values:
-        data = value if isinstance(value, bytes | memoryview) else str(value).encode()
+        data = value if isinstance(value, bytes | memoryview) else _text(value)
         digest.update(_LENGTH.pack(len(data)))
         digest.update(data)
     return digest.hexdigest()

@@ -3,10 +3,13 @@
 A greenlet would share its OpenGL context with all others of its thread. Futures, and the locks of
 interpreters, stay Python's: a greenlet that waits for them lets others run. But eventlet's cannot
 be set by another thread, so there a future blocks all greenlets of the thread that waits.
+
+Also the processors on which threads run.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -118,3 +121,18 @@ def idle(wait: Callable[[], T]) -> T:
         return wait()
     finally:
         _here.off.begin()
+
+
+def processors() -> list[int]:
+    """The numbers of the processors that this process may use; none if the system refuses to say,
+    as some sandboxes do.
+    """
+    try:
+        return sorted(os.sched_getaffinity(0))
+    except OSError:
+        return []
+
+
+def processor_count() -> int:
+    """The number of processors that this process may use."""
+    return len(processors()) or os.cpu_count() or 1

@@ -9,9 +9,12 @@ import pytest
 from PIL import Image
 
 import gles_apps.tasks as mp
+from gles_apps.batch.pool import picture_rows
 from gles_apps.batch.predictor import picture_of
+from gles_apps.batch.tasks import TaskPredictor
 from gles_apps.live import Picture
 from gles_delegate.cli import tensor_files
+from gles_delegate.image.pictures import FORMATS, picture_suffixes
 from gles_delegate.image.pictures import converted as converted_picture
 from tests.unit.test_image import PICTURE, pixels
 from tests.unit.test_metadata import OF_EACH, graph
@@ -93,3 +96,72 @@ def test_numbers_of_an_unknown_range_are_refused(mode: str, door: str, tmp_path:
 def test_damaged_exif_data_are_ignored(door: str, tmp_path: Path) -> None:
     Image.new("RGB", (8, 8), "red").save(tmp_path / "a.jpg", exif=b"Exif\0\0XX*\0\x08\0\0\0\x01")
     assert np.asarray(DOORS[door](tmp_path / "a.jpg")).shape == (8, 8, 3)
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Image.Image:
+    return Image.fromarray(UPRIGHT.repeat(16, 0).repeat(16, 1)).convert("RGB")
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_formats_that_every_door_reads(
+    kind: str, door: str, picture: Image.Image, tmp_path: Path
+) -> None:
+    if kind not in Image.SAVE:
+        pytest.skip(f"this Pillow writes no {kind}")
+    picture.save(tmp_path / "a", kind, **({"quality": 95} if kind == "AVIF" else {}))
+    seen = np.asarray(DOORS[door](tmp_path / "a")).astype(int)
+    assert np.abs(seen[8::16, 8::16] - UPRIGHT[..., np.newaxis]).max() <= 8
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("kind", ["ICO", "PCX", "SGI", "EPS"])
+def test_other_formats_are_named(
+    kind: str, door: str, picture: Image.Image, tmp_path: Path
+) -> None:
+    picture.save(tmp_path / "a", kind)
+    message = f"expected a picture, found bytes of another kind, {kind}: not one of BMP, GIF, "
+    with pytest.raises((OSError, ValueError, RuntimeError), match=message):
+        DOORS[door](tmp_path / "a")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_an_empty_file_is_no_picture(door: str, tmp_path: Path) -> None:
+    (tmp_path / "a.png").touch()
+    with pytest.raises((OSError, ValueError, RuntimeError), match=r"found no bytes: .* is empty"):
+        DOORS[door](tmp_path / "a.png")
+
+
+def test_formats_without_a_mark_are_named_by_their_suffix(
+    picture: Image.Image, tmp_path: Path
+) -> None:
+    photo = b"\0\0\0\x24ftypheic\0\0\0\0"
+    for name, found in (
+        ("a.tga", "bytes of another kind, TGA: not one of BMP, "),
+        ("b.tga", "bytes of another kind, TGA: not one of BMP, "),
+        ("a.heic", "bytes of another kind, HEIF: not one of BMP, "),
+        ("a.txt", "bytes of another kind"),
+        ("a.png", "bytes of another kind"),
+    ):
+        content = photo if name == "a.heic" else b"no picture"
+        (tmp_path / name).write_bytes(content)
+        if name == "b.tga":
+            picture.save(tmp_path / name)
+        with pytest.raises(ValueError, match=f"expected a picture, found {found}"):
+            tensor_files.read_picture(tmp_path / name)
+        (row,) = picture_rows(RecordedPictures(), [str(tmp_path / name)])
+        assert found in row["error"]
+
+
+class RecordedPictures(TaskPredictor):
+    """A predictor without a model."""
+
+    def __init__(self) -> None:
+        self.inputs = {"image": {}}
+
+
+def test_suffixes_of_pictures() -> None:
+    suffixes = picture_suffixes()
+    assert suffixes > {".avif", ".jpg", ".jpeg", ".mpo", ".png", ".tif", ".webp"}
+    assert not suffixes & {".tga", ".eps", ".pdf", ".mp4", ".txt"}

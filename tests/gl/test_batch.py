@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,9 +23,10 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 from PIL import Image
 
-from gles_apps.batch import Predictor
+from gles_apps.batch import Predictor, files
 from gles_apps.cli import batch as batch_command
 from gles_delegate.cli.group import gles_delegate
+from tests.support.command import call
 from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
 from tests.support.small import picture_classifier
@@ -105,13 +108,13 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     model, output = folder / "model.tflite", folder / name
     (folder / "3.png").write_bytes(b"no picture")
     text = batch(model, folder / "[01].png", "--output", output)
-    assert text == "2 pictures: 2 computed, 0 unreadable\n"
+    assert text == "2 pictures: 2 with results, 0 unreadable\n"
     every = (model, folder / "*.png", "--output", output)
     text = batch(*every, "--json", status=1, prints=True)
     reason = "expected a picture, found bytes of another kind"
     assert json.loads(text) == {
-        "pictures": 4, "computed": 2, "unreadable": 1, "output": str(output),
-        "errors": {str(folder / "3.png"): reason},
+        "pictures": 4, "with_results": 3, "unreadable": 1, "computed": 1, "kept": 2, "skipped": 0,
+        "output": str(output), "errors": {str(folder / "3.png"): reason},
     }  # fmt: skip
     assert batch(*every, status=1) == f"{folder / '3.png'}: {reason}\n"
     rows = read(output)
@@ -120,7 +123,7 @@ def test_pictures_are_computed_once_and_again_when_they_change(name: str, folder
     assert rows["3.png"]["scores"] is None
     pictures = [save(folder / f"{i}.png", i + 9 * (i == 1)) for i in range(4)]
     text = batch(model, folder / "*.png", "--output", output)
-    assert text == "4 pictures: 2 computed, 0 unreadable\n"
+    assert text == "4 pictures: 4 with results, 0 unreadable; 2 kept from earlier runs\n"
     rows = read(output)
     for i, expected in enumerate(scores(pictures, picture_classifier())):
         assert rows[f"{i}.png"]["error"] is None
@@ -154,7 +157,7 @@ def test_unreadable_pictures_are_named_up_to_ten(folder: Path) -> None:
     ]
     assert last == "and 2 more, which the table names"
     text = batch(*every, "--skip-errors")
-    assert text == "15 pictures: 12 computed, 12 unreadable\n"
+    assert text == "15 pictures: 3 with results, 12 unreadable; 3 kept from earlier runs\n"
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
@@ -264,7 +267,7 @@ def test_ctrl_c_keeps_what_is_computed(waiting: Waiting, folder: Path) -> None:
     waiting.fifo.unlink()
     save(waiting.fifo, 2)
     text = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
-    assert text == "3 pictures: 1 computed, 0 unreadable\n"
+    assert text == "3 pictures: 3 with results, 0 unreadable; 2 kept from earlier runs\n"
     assert_complete(folder)
 
 
@@ -272,7 +275,7 @@ def test_a_worker_that_is_killed_is_replaced(waiting: Waiting, folder: Path) -> 
     waiting.kill_worker()
     waiting.feed()
     out, errors = waiting.end()
-    assert out == "3 pictures: 3 computed, 0 unreadable\n"
+    assert out == "3 pictures: 3 with results, 0 unreadable\n"
     assert "a worker ended with SIGKILL on " in errors
     slow = "gles-delegate: no rows yet: each process compiles the network's shaders first\n"
     assert errors.replace(slow, "").count("\n") == 1
@@ -299,7 +302,7 @@ def test_a_run_that_is_killed_leaves_no_worker_and_can_be_repeated(
     waiting.feed()
     until(lambda: has_ended(worker))
     text = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
-    assert text == "3 pictures: 1 computed, 0 unreadable\n"
+    assert text == "3 pictures: 3 with results, 0 unreadable; 2 kept from earlier runs\n"
     assert_complete(folder)
 
 
@@ -339,17 +342,63 @@ def test_odd_names_have_a_row(folder: Path) -> None:
         folder / "r.csv",
         "--skip-errors",
     )
-    for computed in (7, 0):
+    for kept in ("", "; 7 kept from earlier runs"):
         out = batch(*arguments)
-        assert out == f"9 pictures: {computed} computed, 2 unreadable\n"
+        assert out == f"9 pictures: 7 with results, 2 unreadable{kept}\n"
     rows = read(folder / "r.csv")
     reason = "expected a file name of one line of UTF-8: rename the file"
     failed = {name: row["error"] for name, row in rows.items() if row["error"]}
     assert failed == {r"caf\udce9.png'": reason, r"two\nlines.png'": reason}
     assert len({tuple(row["scores"]) for row in rows.values() if row["scores"]}) == 3
-    assert "1 computed" in batch(
+    assert "1 with results" in batch(
         folder / "model.tflite", folder / "[a]*.png", "--output", folder / "s.csv"
     )
+
+
+@pytest.mark.parametrize("locale", ["utf-8", "latin-1"])
+def test_names_in_tables_are_those_of_every_locale(
+    locale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encoded(name: str | Path) -> bytes:
+        return os.fspath(name).encode(locale, "surrogateescape")
+
+    def decoded(name: bytes | str) -> str:
+        return name.decode(locale, "surrogateescape") if isinstance(name, bytes) else name
+
+    names = {
+        "grün.png".encode(): "grün.png",
+        "猫.png".encode(): "猫.png",
+        b"a\nb": "'a\\nb'",
+        "alt_grün.png".encode("latin-1"): {
+            "utf-8": r"'alt_gr\udcfcn.png'",
+            "latin-1": "alt_grün.png",
+        }[locale],
+    }
+    exists = os.path.lexists
+    existing = {decoded(each) for each in names}
+    monkeypatch.setattr(files.os, "fsencode", encoded)
+    monkeypatch.setattr(files.os, "fsdecode", decoded)
+    monkeypatch.setattr(files.os.path, "lexists", lambda file: file in existing or exists(file))
+    for content, name in names.items():
+        assert files.name_of(decoded(content)) == name
+        if not name.startswith("'"):
+            assert files.file_of(name) == decoded(content)
+
+
+def test_pictures_with_umlauts_in_an_old_locale(folder: Path) -> None:
+    if shutil.which("localedef") is None:
+        pytest.skip("localedef makes the locale")
+    made = ["localedef", "-i", "de_DE", "-f", "ISO-8859-1", str(folder / "de_DE.ISO-8859-1")]
+    subprocess.run(made, check=True)
+    (folder / "in").mkdir()
+    for name in ("grün.png".encode(), "alt_grün.png".encode("latin-1")):
+        shutil.copy(folder / "0.png", os.fsencode(folder) + b"/in/" + name)
+    old = {"LOCPATH": str(folder), "LC_ALL": "de_DE.ISO-8859-1", "PYTHONIOENCODING": "utf-8"}
+    arguments = (folder / "model.tflite", folder / "in", "--output", folder / "r.csv", "--outputs")
+    with start(*arguments, **old) as process:
+        out, errors = process.communicate(timeout=PATIENCE)
+    assert out == "2 pictures: 2 with results, 0 unreadable\n", errors
+    assert sorted(read(folder / "r.csv")) == ["alt_grün.png", "grün.png"]
 
 
 def test_a_folder_stands_for_its_pictures(folder: Path) -> None:
@@ -357,10 +406,21 @@ def test_a_folder_stands_for_its_pictures(folder: Path) -> None:
     (folder / "notes.txt").write_text("no picture")
     (folder / "4.png").mkdir()
     out = batch(folder / "model.tflite", folder, "--output", folder / "r.csv", "--skip-errors")
-    assert out == "4 pictures: 4 computed, 0 unreadable\n"
+    skipped = "2 other files (.tflite, .txt) skipped"
+    assert out == f"4 pictures: 4 with results, 0 unreadable; {skipped}\n"
+    twice = (folder, folder / "[0-2].png", folder / "notes.txt", "--output", folder / "s.csv")
+    counts = json.loads(batch(folder / "model.tflite", *twice, "--json", status=1, prints=True))
+    del counts["errors"], counts["output"]
+    assert counts == {
+        "pictures": 5, "with_results": 4, "unreadable": 1, "computed": 4, "kept": 0, "skipped": 3,
+    }  # fmt: skip
     (folder / "empty").mkdir()
     text = batch(folder / "model.tflite", folder / "empty", "--output", folder / "r.csv", status=2)
-    assert "the folder has no picture" in text
+    assert "the folder has no picture: " in text
+    assert "it has" not in text
+    (folder / "empty" / "a.tga").touch()
+    text = call("batch", folder / "model.tflite", folder / "empty", "--output", "r.csv", status=2)
+    assert text.endswith("empty'; it has 1 other file (.tga)\n")
 
 
 @pytest.mark.parametrize(
@@ -412,7 +472,7 @@ def test_the_classes_of_pictures(folder: Path) -> None:
     model, output = folder / "model.tflite", folder / "r.csv"
     (folder / "labels.txt").write_text("a\nb\nc\nd\ne\n", "utf-8")
     command = (model, folder / "*.png", "--output", output, "--labels", folder / "labels.txt")
-    assert "3 computed" in batch(*command, "--top", 2, results=True)
+    assert "3 with results" in batch(*command, "--top", 2, results=True)
     rows = results_of(output)
     assert [Path(row["path"]).name for row in rows] == [f"{i}.png" for i in (0, 0, 1, 1, 2, 2)]
     pictures = [np.asarray(Image.open(folder / f"{i}.png")) for i in range(3)]
@@ -421,7 +481,7 @@ def test_the_classes_of_pictures(folder: Path) -> None:
         assert [row["label"] for row in rows[2 * i : 2 * i + 2]] == ["abcde"[j] for j in best]
         shares = [float(row["score"]) for row in rows[2 * i : 2 * i + 2]]
         np.testing.assert_allclose(shares, expected[best], atol=1e-4)
-    assert "0 computed" in batch(*command, "--top", 2, results=True)
+    assert "3 kept" in batch(*command, "--top", 2, results=True)
     (folder / "labels.txt").write_text("a\nb\nc\n", "utf-8")
     command = (model, folder / "*.png", "--output", folder / "s.csv", *command[-2:])
     text = batch(*command, status=1, results=True)
@@ -469,6 +529,53 @@ def test_masks_of_pictures(tmp_path: Path) -> None:
     (tmp_path / "0.png").rename(tmp_path / "more" / "1.png")
     twice = (model, tmp_path / "**" / "1.png", "--output", tmp_path / "s.csv", "--masks", masks)
     assert "expected pictures of different names" in batch(*twice, status=1, results=True)
+
+
+def test_masks_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    """One that the same run made before, whatever has happened to its rows, or an empty one."""
+    photos, masks = tmp_path / "photos", tmp_path / "masks"
+    photos.mkdir()
+    for name in ("0.png", "1.png"):
+        Image.open(EXAMPLES / "ball.jpg").resize((64, 48)).save(photos / name)
+    model, output = EXAMPLES / "models" / "ball_segmenter.tflite", tmp_path / "r.csv"
+    command = ("batch", model, photos, "--output", output, "--masks")
+    refused = "expected a folder for --masks without other files, found "
+    masks.mkdir()
+    Image.open(photos / "0.png").save(masks / "other.jpg")
+    assert f"{refused}other.jpg in {masks}" in call(*command, masks, status=1)
+    Image.open(photos / "0.png").save(masks / "0.png")
+    assert f"{refused}0.png and 1 more in " in call(*command, masks, status=1)
+    assert not output.exists()
+    for file in masks.iterdir():
+        file.unlink()
+    (masks / "sub").mkdir()
+    (masks / ".0.png.99.tmp").write_bytes(b"of a run that was killed")
+    descriptor = os.open(masks, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    assert f"another run writes masks to {masks}: wait for " in call(*command, masks, status=1)
+    os.close(descriptor)
+    assert "2 with results" in call(*command, masks)
+    made = (masks / "1.png").read_bytes()
+    assert "2 kept from earlier runs" in call(*command, masks)
+    (masks / "0.png").unlink()
+    for file in tmp_path.glob("r.csv*"):
+        file.unlink()
+    (tmp_path / "link").symlink_to("masks")  # the run that was killed wrote 1.png, but no row
+    assert call(*command, masks) == "2 pictures: 2 with results, 0 unreadable\n"
+    assert (masks / "0.png").read_bytes() == (masks / "1.png").read_bytes() == made
+    (masks / "1.png").replace(tmp_path / "1.png")
+    together = ("batch", model, photos, "--output", tmp_path / "link" / "t.csv", "--masks", masks)
+    assert "2 with results" in call(*together)  # another output, another spelling of the folder
+    (masks / "t.csv.sqlite-journal").touch()
+    assert "2 kept from earlier runs" in call(*together)
+    for file in masks.glob("t.csv*"):
+        file.unlink()
+    other = ("batch", model, photos, "--output", tmp_path / "s.csv", "--threshold", 0.9, "--masks")
+    for folder in (masks, tmp_path / "link"):
+        assert f"{refused}0.png and 1 more in {folder}" in call(*other, folder, status=1)
+    assert "2 with results" in call(*other, tmp_path / "link", "--overwrite")
+    text = call(*command[:-1], "--overwrite", "--masks", photos, status=2)
+    assert "would be overwritten; name another file" in text
 
 
 def test_results_of_what_has_none(folder: Path) -> None:

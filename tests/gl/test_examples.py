@@ -136,3 +136,27 @@ def test_models_of_another_task_are_refused(
 def test_what_the_pool_of_threads_refuses(picture: Path) -> None:
     assert "expected 1 or more" in run("thread_pool.py", picture, "--threads", 0, status=2)
     assert "File exists" in run("thread_pool.py", picture, "--output", picture, status=1)
+
+
+def test_examples_keep_what_they_read(tmp_path: Path, picture: Path) -> None:
+    doubled = tmp_path / "doubled.png"
+    doubled.write_bytes(picture.read_bytes())
+    (tmp_path / "link.png").symlink_to(picture)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    headless = ("--headless", "--output")
+    commands: tuple[tuple[object, ...], ...] = (
+        ("custom_op.py", picture, "--output", tmp_path / "link.png"),
+        ("demo.py", doubled, "--output", tmp_path),
+        ("thread_pool.py", picture, "--output", tmp_path),
+        ("segment.py", BALL, "--picture", picture, *headless, picture),
+        ("segment.py", picture, "--picture", doubled, *headless, picture),
+        ("background.py", BALL, "--background", picture, "--picture", doubled, *headless, picture),
+        ("style.py", BALL, BALL, picture, "--picture", doubled, *headless, picture),
+        ("hands.py", BALL, picture, "--picture", doubled, *headless, picture),
+    )
+    for command in commands:
+        text = run(str(command[0]), *command[1:], status=1)
+        assert "it would be overwritten; name another file" in text
+    text = run("thread_pool.py", picture, tmp_path / "x" / picture.name, status=1)
+    assert "expected a file of its own for each output" in text
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

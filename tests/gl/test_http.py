@@ -129,8 +129,12 @@ def floats() -> bytes:
     ("body", "status", "message"),
     [
         (b"text", 400, "found bytes of another kind"),
-        (b"", 400, "found bytes of another kind"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n", 400, "another kind"),
+        (b"", 400, "found no bytes: "),
+        (
+            b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n",
+            400,
+            "another kind, EPS: ",
+        ),
         (truncated("png"), 400, "expected a picture"),
         (truncated("jpeg"), 400, "expected a picture"),
         (truncated("webp"), 400, "expected a picture"),

@@ -22,6 +22,7 @@ from gles_apps.live import (
     Camera,
     Canvas,
     Frame,
+    GStreamerSink,
     Layer,
     Picture,
     ShowOptions,
@@ -30,6 +31,7 @@ from gles_apps.live import (
     show,
 )
 from gles_apps.live.app import Timings
+from gles_apps.live.gstreamer import locations
 from gles_apps.live.painter import ATLAS, Painter, new_texture
 from gles_apps.live.show import _KeptTextures
 from gles_apps.live.sources import Recording
@@ -481,6 +483,38 @@ def test_the_times_of_a_source_without_times(
 def test_the_times_of_a_camera() -> None:
     actual = stamps(Camera("lavfi:color=size=64x48:rate=50"), delay=0.1)
     assert actual[3][0] - actual[1][0] > 0.15
+
+
+def test_an_output_that_the_source_reads_is_refused(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "v.mp4", noise(16, 16))
+    for i in range(2):
+        Image.fromarray(noise(16, 16)).save(tmp_path / f"%{i}.png")
+        Image.fromarray(noise(16, 16)).save(tmp_path / f"x{i}.png")
+    (tmp_path / "link.png").symlink_to("x0.png")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    pairs: tuple[tuple[Callable[[Path], Any], str, str], ...] = (
+        (Picture, "x0.png", "x0.png"),
+        (Picture, "x0.png", "link.png"),
+        (Video, video.name, "v.mp4"),
+        (Video, "x%d.png", "x1.png"),
+        (Video, "%%%d.png", "%1.png"),
+    )
+    for source, read, written in pairs:
+        options = ShowOptions(headless=True, output=tmp_path / written)
+        with pytest.raises(ValueError, match="would be overwritten"):
+            show(lambda app: lambda frame, canvas: None, source(tmp_path / read), options)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_sink_whose_file_is_being_read_is_refused(tmp_path: Path) -> None:
+    video = write_video(tmp_path / 'my "v".mp4', noise(16, 16))
+    text = str(video).replace('"', r"\"")
+    pipeline = f'openh264enc ! mp4mux ! filesink location = "{text}" sync=false'
+    assert locations(f"a ! filesink location={tmp_path}/x.mp4 ! b") == [f"{tmp_path}/x.mp4"]
+    assert locations(pipeline) == [str(video)]
+    source: Any = None
+    with video.open("rb"), pytest.raises(ValueError, match="would be overwritten"):
+        GStreamerSink(pipeline, source, (16, 16))
 
 
 @pytest.mark.parametrize("size", [(31, 45), (32, 45), (2, 3)])

@@ -1,7 +1,7 @@
 """Bundles of models, such as MediaPipe's .task files."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_BZIP2, ZIP_DEFLATED, ZIP_LZMA, ZIP_STORED, ZipFile
@@ -10,6 +10,9 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
+from gles_apps.tasks.assets import Assets
+from gles_apps.tasks.options import BaseOptions
+from gles_delegate.model import reader
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.reader import read_models
 from tests.support.bundles import aligned_bundle
@@ -157,3 +160,64 @@ def test_commands_take_paths_through_bundles(tmp_path: Path) -> None:
     assert "RELU" in call("inspect", str(file / "tiny"))
     text = call("run", str(file), status=1)
     assert "hand.task/landmarks.tflite, tiny" in text
+
+
+def moved(content: bytes, offset: int) -> bytes:
+    """A bundle whose last member's header is said to be elsewhere."""
+    entry = content.rfind(b"PK\x01\x02")
+    return content[: entry + 42] + offset.to_bytes(4, "little") + content[entry + 46 :]
+
+
+def resized(content: bytes, size: int) -> bytes:
+    """A bundle whose last member is said to have another size."""
+    entry = content.rfind(b"PK\x01\x02")
+    return content[: entry + 24] + size.to_bytes(4, "little") + content[entry + 28 :]
+
+
+LABELED = zipped(**{"a.tflite": small_model(), "labels.txt": b"cat\ndog\n"})
+DAMAGED = {
+    "an offset past the end": (moved(LABELED, 1 << 31), "labels.txt"),
+    "an offset beyond the last header": (moved(LABELED, len(LABELED) - 40), "labels.txt"),
+    "the offset of another member": (moved(LABELED, 0), "labels.txt"),
+    "a larger size": (resized(LABELED, 9), "labels.txt"),
+    "a smaller size": (resized(LABELED, 7), "labels.txt"),
+    "a letter": (LABELED.replace(b"cat\n", b"bat\n"), "labels.txt"),
+    "a bit of the model": (LABELED.replace(b"serve", b"sesve"), "a.tflite"),
+    "a header": (LABELED.replace(b"PK\x03\x04", b"PK\x03\x05", 2)[4:], "labels.txt"),
+    "a name": (LABELED.replace(b"labels.txt", b"Labels.txt", 1), "labels.txt"),
+}
+
+
+@pytest.mark.parametrize("mapped_from", [1, 1 << 30])
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_damaged_bundles_of_any_size(
+    damage: str, mapped_from: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAPPED_FROM", mapped_from)
+    content, member = DAMAGED[damage]
+    path = tmp_path / "b.task"
+    path.write_bytes(content)
+    doors: list[Callable[[], object]] = [
+        lambda: Assets(BaseOptions(str(path))).read(member),
+        lambda: Assets(BaseOptions(model_asset_buffer=content)).read(member),
+        lambda: Assets(BaseOptions(str(path / member))),
+    ]
+    if member == "a.tflite":
+        doors += [lambda: read_models(path), lambda: gd.Interpreter(path)]
+    for read in doors:
+        with pytest.raises(gd.ModelError, match="damaged bundle of models: "):
+            read()
+
+
+@pytest.mark.parametrize("damage", ["", "a bit of the model"])
+def test_bundles_inside_mapped_bundles(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAPPED_FROM", 1)
+    inner = DAMAGED[damage][0] if damage else LABELED
+    path = tmp_path / "b.task"
+    path.write_bytes(zipped(**{"inner.task": inner}))
+    with pytest.raises(gd.ModelError) if damage else nullcontext():
+        assert bytes(Assets(BaseOptions(str(path))).read("inner.task/a.tflite")) == small_model()
+    with pytest.raises(gd.ModelError) if damage else nullcontext():
+        assert bytes(read_models(path)["inner.task/a.tflite"].content) == small_model()

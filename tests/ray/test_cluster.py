@@ -246,7 +246,7 @@ def test_pictures_on_a_cluster(tmp_path: Path) -> None:
     )
     lines = [line for line in done.stderr.splitlines() if "no rows yet" not in line]
     assert (done.returncode, lines) == (0, [])
-    assert done.stdout == "5 pictures: 5 computed, 0 unreadable\n"
+    assert done.stdout == "5 pictures: 5 with results, 0 unreadable\n"
     with output.open(newline="") as file:
         rows = {Path(row["path"]).name: row for row in csv.DictReader(file)}
     for i, expected in enumerate(alone(5)):

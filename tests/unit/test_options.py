@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +72,8 @@ def test_precision_loss_stands_for_the_priorities(allowed: bool, first: Inferenc
         ({"first_delegate_node_index": 3, "last_delegate_node_index": 2}, "found 3 and 2"),
         ({"device_index": -1}, "0 or more, not -1"),
         ({"model_token": "m"}, "model_token names a file in serialization_dir"),
+        ({"serialization_dir": "a\0b"}, "the path of a folder, not 'a.x00b': it has a null"),
+        ({"serialization_dir": "\ud800"}, "the path of a folder, not '.ud800': .* surrogates"),
         ({"software_vector_bits": 100}, "software_vector_bits must be 128, 256 or 512, not 100"),
     ],
 )
@@ -115,3 +120,33 @@ def test_a_misspelt_option_is_named(name: str) -> None:
         GpuDelegateOptions(**{name: True})
     with pytest.raises(TypeError, match=r"has no option 'zzz'$"):
         GpuDelegateOptions(zzz=1)  # type: ignore[call-arg]
+
+
+class FolderPath:
+    """A path that is no Path."""
+
+    def __fspath__(self) -> str:
+        return "cache"
+
+
+@pytest.mark.parametrize("folder", ["cache", Path("cache"), FolderPath()])
+def test_a_relative_folder_is_one_folder(
+    folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = GpuDelegateOptions(serialization_dir=folder)
+    monkeypatch.chdir("/")
+    assert options.serialization_dir == str(tmp_path / "cache")
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert copy.deepcopy(options) == replace(options, own_thread=False) == options
+
+
+def test_a_folder_in_the_current_one_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(ValueError, match="'cache' is relative, but the current folder is gone"):
+        GpuDelegateOptions(serialization_dir="cache")
+    assert GpuDelegateOptions(serialization_dir=tmp_path).serialization_dir == tmp_path
