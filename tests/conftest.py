@@ -23,7 +23,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.driver import Driver
 from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
-from tests.support import sampling
+from tests.support import costs, sampling
 from tests.support.force import force_driver
 from tests.support.process import OPTIMIZER
 from tests.support.soundness import every_plan_checked
@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--one-in", type=int, default=1, metavar="N", help="tests/unit, and one in N of the others"
     )
+    group.addoption("--costs", action="store_true", help="write tests/costs.txt, with --all")
     group.addoption("--seed", type=int, metavar="N", help="other samples; default: of the commit")
     group.addoption("--since", metavar="COMMIT", help="what changed since comes first in samples")
     group.addoption(
@@ -71,9 +72,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's job in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)  # which child processes inherit
+    worker = getattr(config, "workerinput", None)
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    sampling.named = worker["named"] if worker else named
     sampling.everything = config.option.all
     sampling.fresh = config.option.fresh
-    worker = getattr(config, "workerinput", None)
+    if config.option.costs and (worker or not getattr(config.option, "numprocesses", None)):
+        config.pluginmanager.register(costs.Measured())
     if worker:
         sampling.changed = worker["changed"]
     elif config.option.since:
@@ -86,34 +91,51 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    slow = [item for item in items if item.get_closest_marker("slow")]
+    slow = {item for item in items if item.get_closest_marker("slow")}
     if slow and not sampling.everything:
-        items[:] = [item for item in items if item not in slow]
-        config.hook.pytest_deselected(items=slow)
+        leave_out(config, items, slow)
         sampling.counts["slow tests"] = 0, len(slow)
+    if not (sampling.everything or sampling.named):
+        dear = [item for item in items if item.nodeid in costs.known()]
+        left_out = {item for item in dear if costs.is_left_out(item.nodeid)}
+        leave_out(config, items, left_out)
+        sampling.counts["dear tests"] = len(dear) - len(left_out), len(dear)
     if config.option.one_in > 1:
         others = [item for item in items if not item.nodeid.startswith("tests/unit/")]
         left_out = {item for item in others if sampling.rank(item.nodeid) % config.option.one_in}
         left_out -= {item for item in others if item.location[0] in sampling.changed}
-        items[:] = [item for item in items if item not in left_out]
-        config.hook.pytest_deselected(items=[*left_out])
+        leave_out(config, items, left_out)
         sampling.counts["tests outside tests/unit"] = len(others) - len(left_out), len(others)
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=[*left_out])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Each worker of pytest-xdist must take the same sample."""
-    node.workerinput |= {"changed": sampling.changed, "seed": sampling.seed}
+    node.workerinput |= {
+        "changed": sampling.changed,
+        "named": sampling.named,
+        "seed": sampling.seed,
+    }
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    sampling.counts.update(getattr(node, "workeroutput", {}).get("samples", {}))
+    output = getattr(node, "workeroutput", {})
+    sampling.counts.update(output.get("samples", {}))
+    costs.measured.update(output.get("costs", {}))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["samples"] = sampling.counts
+        session.config.workeroutput["costs"] = costs.measured
+    elif session.config.option.costs:
+        costs.write(costs.measured)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -13,6 +13,8 @@ ROOT = Path(__file__).parents[2]
 
 everything = False
 """Whether all cases run: `pytest --all`."""
+named = False
+"""Whether the command line names tests; the dear ones of them run, too."""
 fresh = 0
 """How many new random examples each fuzz test has, `pytest --fresh N`; 0 for the same few."""
 seed = 0

@@ -1,0 +1,86 @@
+"""What tests cost, and which of the dear ones run on each push.
+
+costs.txt has the CPU seconds of each dear test, its children included; `pytest --costs` writes it
+anew from a run of everything. A test that it does not have is cheap.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.support import sampling
+
+FILE = sampling.ROOT / "tests" / "costs.txt"
+DEAR = 0.3
+"""CPU seconds."""
+ONE_IN = 8
+"""Of the dear tests whose code did not change, this part runs."""
+measured: dict[str, float] = {}
+"""CPU seconds by test, of this run."""
+
+
+@cache
+def known() -> dict[str, float]:
+    """CPU seconds by test, of the dear ones."""
+    if not FILE.is_file():
+        return {}
+    rows = (line.split(" ", 1) for line in FILE.read_text("utf-8").splitlines())
+    return {test: float(seconds) for seconds, test in rows}
+
+
+def cpu_seconds() -> float:
+    """Of this process and of its children that have ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def write(costs: dict[str, float]) -> None:
+    rows = (f"{seconds:.1f} {test}\n" for test, seconds in sorted(costs.items()) if seconds > DEAR)
+    FILE.write_text("".join(rows), "utf-8")
+
+
+def is_left_out(test: str) -> bool:
+    """Whether a test is dear, and neither changed, nor imports what changed, nor is drawn."""
+    if test not in known():
+        return False
+    file = test.partition("::")[0]
+    if {file, *_imports(file)} & {*sampling.changed}:
+        return False
+    return sampling.rank(test) % ONE_IN != 0
+
+
+@cache
+def _imports(file: str) -> list[str]:
+    """The files of this repository that a file imports itself."""
+    tree = ast.parse((sampling.ROOT / file).read_text("utf-8"))
+    return [*_files(tree)]
+
+
+def _files(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        for name in names:
+            path = Path(*name.split("."))
+            yield str(path.with_suffix(".py"))
+            yield str(path / "__init__.py")
+
+
+class Measured:
+    """A plug-in of pytest that notes what each test costs."""
+
+    def __init__(self) -> None:
+        self._start = 0.0
+
+    def pytest_runtest_logstart(self) -> None:
+        self._start = cpu_seconds()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        measured[nodeid] = cpu_seconds() - self._start
