@@ -26,6 +26,7 @@ from gles_delegate.ops.lib.options import Floats, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshape_view, reshaped
+from gles_delegate.ops.planned import CHOICE
 from gles_delegate.shaders.dispatch import Call, Const, Define, Kind, Operand, Step
 
 
@@ -181,6 +182,24 @@ def select(node: NodeView, options: Options) -> list[Step]:
 @op("SELECT_V2", max_version=2, fold=_fold_select_v2, rows=rows.elementwise)
 def select_v2(node: NodeView, options: Options) -> list[Step]:
     return _selection(node, *_operands(node))
+
+
+@op(CHOICE, sized_by=(0,))
+def choice(node: NodeView, options: Options) -> list[Step]:
+    """The result of one of two branches; it has that branch's size, so both must have the same."""
+    condition, x, y = _operands(node)
+    if x.shape != y.shape:
+        raise Unsupported(
+            f"a run chooses a branch, and their results have the shapes {list(x.shape)} and "
+            f"{list(y.shape)}; expected equal shapes"
+        )
+    output = node.output(x.shape, kind=x.kind, dtype=node.dtype(1))
+    single = node.scratch((1,), "condition", "int")
+    steps: list[Step] = []
+    if len(condition.shape) > len(x.shape):
+        steps.append(reshape_view(node.index, condition, single, node.limits))
+        condition = single
+    return [*steps, elementwise(node, (condition, x, y), output, "SELECT")]
 
 
 def _operands(node: NodeView) -> tuple[Operand, Operand, Operand]:

@@ -98,6 +98,17 @@ def lower_graph(
     return _Lowerer(graph, limits, shapes or {}, quantized, only, choices or {}, values or {}).run()
 
 
+class _Shapes(dict[int, Shape]):
+    """The shapes that are known, by tensor index; of other tensors, the one in the file."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def __missing__(self, index: int) -> Shape:
+        return self._tensors[index].shape
+
+
 @dataclass
 class _Lowerer:
     """Lowers the nodes of a graph in order; see `lower_graph`.
@@ -131,11 +142,12 @@ class _Lowerer:
         for index, value in values.items():
             self._tensors[index] = folded(self._tensors[index], value)
         self._graph = replace(real, tensors=self._tensors)
-        self._shapes = {t.index: t.shape for t in self._tensors} | dict(self.shapes)
-        # For other shapes than the model's, sizes of results of nodes outside `only` are unknown.
         self._shown = {i for i in graph.outputs if graph.tensors[i].is_variable}
-        known = initial_tensors(graph) | {*self.shapes}
-        self._sized = {*self._shapes} if self.only is None else known
+        self._shapes = _Shapes(self._tensors)
+        # For other shapes than the model's, sizes of results of nodes outside `only` are unknown.
+        known = initial_tensors(graph) if self.only is not None else range(len(self._tensors))
+        self._shapes |= {i: self._tensors[i].shape for i in known} | dict(self.shapes)
+        self._noted = len(self._tensors)
         self._unsized: set[int] = set()
         self._pending = deque(graph.in_order)
         self._steps: dict[int, tuple[Step, ...]] = {}
@@ -166,8 +178,9 @@ class _Lowerer:
         steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
         uses, values, parameters = self._counter.uses, self.values, self._parameters
+        shapes = {tensor.index: self._shapes[tensor.index] for tensor in self._tensors}
         return Lowered(
-            graph, self._shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
+            graph, shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
             tuple(layers), self._origins,
         )  # fmt: skip
 
@@ -214,15 +227,15 @@ class _Lowerer:
         return node is not self._own[node.index]
 
     def _note_added_tensors(self) -> None:
-        for tensor in self._tensors[len(self._shapes) :]:
-            self._shapes[tensor.index] = tensor.shape
+        for tensor in self._tensors[self._noted :]:
             if self.only is None or tensor.is_constant or tensor.is_variable:
-                self._sized.add(tensor.index)
+                self._shapes[tensor.index] = tensor.shape
+        self._noted = len(self._tensors)
 
     def _fold(self, node: Node) -> bool:
         """Replace the results of a node that depends only on constants and shapes by constants."""
         view = self._view(node)
-        results = fold(view, self._sized.__contains__)
+        results = fold(view, self._shapes.__contains__)
         if results is None:
             return False
         set_constants(self._tensors, view, results)
@@ -243,7 +256,6 @@ class _Lowerer:
             # Its variable's tensor is its last input.
             variable = self._counter.variable_of(node)
             self._shapes[variable] = self._tensors[variable].shape
-            self._sized.add(variable)
             own = self._nodes[node.index]
             self._nodes[node.index] = replace(own, inputs=(*own.inputs, variable))
             view = replace(view, node=replace(node, inputs=(*node.inputs, variable)))
@@ -275,7 +287,6 @@ class _Lowerer:
         for output in (step.output for step in steps):
             if output.tensor_shape is not None:
                 self._shapes[output.tensor] = output.tensor_shape
-                self._sized.add(output.tensor)
 
     def _refuse(self, node: Node, error: ops.Unsupported) -> None:
         is_named = self._is_inner(node) and not node.op.startswith("(")
@@ -286,7 +297,8 @@ class _Lowerer:
             self._parameters |= {node.inputs[i]: node for i in error.inputs}
         if self._unsized.intersection(node.inputs) or self._is_sized_by_data(node, error):
             self._unsized.update(node.outputs)
-            self._sized.difference_update(node.outputs)
+            for index in node.outputs:
+                self._shapes.pop(index, None)
 
     def _is_sized_by_data(self, node: Node, error: ops.Unsupported) -> bool:
         """Whether data, or sizes that are not those in the file, decide those of its outputs."""
