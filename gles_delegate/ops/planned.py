@@ -52,7 +52,7 @@ def _fold_range(node: NodeView) -> Array | None:
         )
     count = ceil(span / each)
     if count > LONGEST:
-        return None
+        raise Unsupported(f"{count} elements; expected at most {LONGEST}")
     if start.dtype.kind == "i":
         return np.asarray(start + step * np.arange(count), start.dtype)
     terms = np.full(count, step, start.dtype)
