@@ -21,7 +21,7 @@ from gles_delegate.ops.lib.elementwise import (
 )
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import broadcast_shapes
-from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants
 from gles_delegate.ops.lib.options import Floats, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
@@ -169,7 +169,7 @@ def select(node: NodeView, options: Options) -> list[Step]:
     condition, x, y = _operands(node)
     single = _are_single(condition, x, y)
     if not single and (x.shape != y.shape or condition.shape not in ((), x.shape[:1], x.shape)):
-        raise Unsupported(
+        raise UnfitSizes(
             f"a condition of shape {list(condition.shape)} for {list(x.shape)} and {list(y.shape)}"
         )
     if single or condition.shape in ((), x.shape):
@@ -188,10 +188,11 @@ def select_v2(node: NodeView, options: Options) -> list[Step]:
 def choice(node: NodeView, options: Options) -> list[Step]:
     """The result of one of two branches; it has that branch's size, so both must have the same."""
     condition, x, y = _operands(node)
-    if x.shape != y.shape:
+    first, second = _fixed(node, 1), _fixed(node, 2)
+    if x.shape != y.shape or first != second:
         raise Unsupported(
-            f"a run chooses a branch, and their results have the shapes {list(x.shape)} and "
-            f"{list(y.shape)}; expected equal shapes"
+            f"a run chooses a branch, and their results have the shapes {first} and {second}; "
+            "expected equal shapes"
         )
     output = node.output(x.shape, kind=x.kind, dtype=node.dtype(1))
     single = node.scratch((1,), "condition", "int")
@@ -200,6 +201,14 @@ def choice(node: NodeView, options: Options) -> list[Step]:
         steps.append(reshape_view(node.index, condition, single, node.limits))
         condition = single
     return [*steps, elementwise(node, (condition, x, y), output, "SELECT")]
+
+
+def _fixed(node: NodeView, i: int) -> list[int]:
+    """The shape of an input, with -1 for each size that the file leaves open."""
+    shape, signature = node.shape(i), node.graph.tensors[node.inputs[i]].shape_signature
+    if len(signature) != len(shape):
+        return list(shape)
+    return [-1 if size < 0 else n for n, size in zip(shape, signature, strict=True)]
 
 
 def _operands(node: NodeView) -> tuple[Operand, Operand, Operand]:

@@ -28,9 +28,6 @@ from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 from gles_delegate.shaders.dispatch import Shape, Step
 
-OPEN_SIZES = (128, 16, 1 << 15)
-"""Examples of sizes that a file leaves open, where its placeholder, 1, is too small: of pictures,
-texts and sounds."""
 MAX_DECIDING = 16
 """Maximum elements of an input whose values may give sizes: each value needs its own plan."""
 
@@ -45,6 +42,8 @@ class Lowered:
         shapes: The shape of every tensor, by shape inference from the inputs.
         steps: By node index, the steps of each node that the GPU can run.
         reasons: By node index, why the GPU cannot run the others.
+        unfit: By node index, why nodes without steps need other sizes than the file's, which leaves
+            sizes open. LiteRT refuses these, too: other ones will be given.
         uses: Which nodes use which variables.
         values: By tensor index, the inputs that are constants of the graph.
         parameters: Tensors that a run computes but that must be constants, each with a node that
@@ -64,6 +63,7 @@ class Lowered:
     unrolled: Mapping[int, str] = field(default_factory=dict)
     layers: Sequence[UnrolledLayer] = ()
     origins: Mapping[int, Set[int]] = field(default_factory=dict)
+    unfit: Mapping[int, str] = field(default_factory=dict)
 
     def chosen_steps(self, wanted: Set[int]) -> list[Step]:
         """The steps of nodes, with layers for the nodes in which they were found."""
@@ -148,10 +148,15 @@ class _Lowerer:
         known = initial_tensors(graph) if self.only is not None else range(len(self._tensors))
         self._shapes |= {i: self._tensors[i].shape for i in known} | dict(self.shapes)
         self._noted = len(self._tensors)
+        # The sizes in the file may stand for others.
+        signatures = (graph.tensors[i].shape_signature or () for i in graph.inputs)
+        is_open = any(size < 0 for sizes in signatures for size in sizes)
+        self._is_open = is_open and self.only is None and not self.shapes
         self._unsized: set[int] = set()
         self._pending = deque(graph.in_order)
         self._steps: dict[int, tuple[Step, ...]] = {}
         self._reasons: dict[int, str] = {}
+        self._unfit: dict[int, str] = {}
         self._parameters: dict[int, Node] = {}
         self._loops: set[tuple[int, ...]] = set()
         self._unrolled: dict[int, str] = {}
@@ -175,13 +180,15 @@ class _Lowerer:
             except ops.Unsupported as error:
                 self._refuse(node, error)
         layers = self._unrolled_layers()
+        unfit = {i: why for i, why in self._unfit.items() if i not in self._reasons}
         steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
+        steps |= dict.fromkeys(unfit, ())
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
         uses, values, parameters = self._counter.uses, self.values, self._parameters
         shapes = {tensor.index: self._shapes[tensor.index] for tensor in self._tensors}
         return Lowered(
             graph, shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
-            tuple(layers), self._origins,
+            tuple(layers), self._origins, unfit,
         )  # fmt: skip
 
     def _unrolled_layers(self) -> list[UnrolledLayer]:
@@ -191,7 +198,8 @@ class _Lowerer:
         around = EnclosingGraph((), self._tensors, self._shapes, lambda _, tensor: tensor.index)
         layers: list[UnrolledLayer] = []
         for layer, nodes in UnrolledLayers(self._graph, around).found():
-            is_lowered = layer.members <= self._steps.keys() - self._reasons.keys()
+            refused = self._reasons.keys() | self._unfit.keys()
+            is_lowered = layer.members <= self._steps.keys() - refused
             both = [*layers, layer]
             if not is_lowered or not in_order(self._graph.in_order, both, self._graph):
                 continue
@@ -291,8 +299,11 @@ class _Lowerer:
     def _refuse(self, node: Node, error: ops.Unsupported) -> None:
         is_named = self._is_inner(node) and not node.op.startswith("(")
         reason = f"{node.op} of its subgraph: {error}" if is_named else str(error)
+        may_fit = self._is_open and isinstance(error, ops.UnfitSizes)
         if self._is_wanted(node):
-            self._reasons.setdefault(node.index, reason)
+            (self._unfit if may_fit else self._reasons).setdefault(node.index, reason)
+        if may_fit:
+            return  # its outputs have the sizes in the file, like its inputs
         if isinstance(error, ops.RunTimeParameter):
             self._parameters |= {node.inputs[i]: node for i in error.inputs}
         if self._unsized.intersection(node.inputs) or self._is_sized_by_data(node, error):
@@ -321,31 +332,18 @@ class Lowerings:
 
     Attributes:
         lower: `lower_graph` for this graph and device.
-        default: Every node, for the model's own shapes; for examples of the sizes that the file
-            leaves open, if that makes more nodes possible. Small inputs whose values give sizes of
-            tensors are constants in it, with example values.
-        own_shapes: The shape of every tensor for the model's own shapes of inputs.
+        default: Every node, for the model's own shapes of inputs. Small inputs whose values give
+            sizes of tensors are constants in it, with example values.
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
         self.graph = graph
         self._quantized = quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
-        self.default = self.judged({})
-        self.own_shapes = self.default.shapes
-        signatures = {i: graph.tensors[i].shape_signature or () for i in graph.inputs}
-        opened = {i: sizes for i, sizes in signatures.items() if min(sizes, default=0) < 0}
-        for size in OPEN_SIZES:
-            if self.default.reasons and opened:
-                shapes = {i: tuple(size if n < 0 else n for n in opened[i]) for i in opened}
-                self.default = min(self.default, self.judged(shapes), key=_refused)
-
-    def judged(self, shapes: Mapping[int, Shape]) -> Lowered:
-        """Every node for these shapes of inputs, with example values where these give sizes."""
-        first = lowered = self.lower(shapes)
-        while examples := _examples(lowered):
-            lowered = self.lower(shapes, values={**lowered.values, **examples})
-        return min(first, lowered, key=_refused)
+        first = self.default = self.lower()
+        while examples := _examples(self.default):
+            self.default = self.lower(values={**self.default.values, **examples})
+        self.default = min(first, self.default, key=lambda lowered: len(lowered.reasons))
 
     def with_limits(self, limits: Limits) -> Lowerings:
         """The same for a device with other limits."""
@@ -366,7 +364,8 @@ class Lowerings:
 
         Raises `UnsupportedModelError` if one of them cannot run with these.
         """
-        if not values and shapes.items() <= self.default.shapes.items():
+        is_default = not values and shapes.items() <= self.default.shapes.items()
+        if is_default and self.default.unfit.keys().isdisjoint(nodes):
             return self.default
         lowered = self.lower(shapes, nodes, values=values)
         if lowered.reasons:
@@ -374,10 +373,6 @@ class Lowerings:
             problem = f"cannot run on the GPU with the present shapes {inputs}"
             raise unsupported(self.graph, lowered.reasons, problem)
         return lowered
-
-
-def _refused(lowered: Lowered) -> int:
-    return len(lowered.reasons)
 
 
 def unsupported(graph: Graph, reasons: Mapping[int, str], problem: str) -> UnsupportedModelError:

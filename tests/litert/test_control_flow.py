@@ -257,17 +257,27 @@ BRANCHES: dict[str, Callable[[ModelBuilder, tuple[int, ...]], int]] = {
 }
 
 
-def choosing(op: str, first: str, second: str, shape: tuple[int, ...] = (3, 4)) -> bytes:
+def choosing(
+    op: str, first: str, second: str, shape: tuple[int, ...] = (3, 4), is_open: bool = False
+) -> bytes:
     """A model that returns what one of two branches makes of its second input.
 
-    The first branch runs if its first input is true.
+    The first branch runs if its first input is true. `is_open`: the file leaves the rows open.
     """
     s = sketch()
 
+    def opened(b: ModelBuilder, tensor: int) -> None:
+        if is_open:
+            b.tensors[tensor]["shape_signature"] = [-1, *shape[1:]]
+
     def made(name: str, b: ModelBuilder) -> list[int]:
-        return [BRANCHES[name](b, shape)]
+        result = BRANCHES[name](b, shape)
+        if name != "a row":
+            opened(b, result)
+        return [result]
 
     condition, x = s.input((), np.bool_), s.input(shape)
+    opened(s, x)
     chosen, result = [condition], [s.tensor(None)]
     found = [s.subgraph(partial(made, name)) for name in (first, second)]
     if op == "STABLEHLO_CASE":
@@ -333,6 +343,24 @@ def test_branches_whose_sizes_differ_after_a_resize(
                 with pytest.raises((gd.UnsupportedModelError, RuntimeError), match="equal shapes"):
                     chosen_by(interpreter, True, x)
                 continue
+            for condition in (True, False):
+                actual = chosen_by(interpreter, condition, x)
+                expected = chosen_by(reference, condition, x)
+                assert actual.shape == expected.shape
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+        del interpreter
+
+
+@both_hosts
+@pytest.mark.parametrize("other", ["a row", "all"])
+def test_branches_of_a_size_that_the_file_leaves_open(host: Host, other: str) -> None:
+    """The file gives it as 1, as many as a branch of one row has."""
+    content = choosing("IF", "the input", other, (1, 4), is_open=True)
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter, reference = host(delegate, content), litert_interpreter(content)
+        assert delegate.report.fully_delegated == (other == "all")
+        for rows in (1, 3, 2):
+            x = np.linspace(-2, 3, 4 * rows, dtype=np.float32).reshape(rows, 4)
             for condition in (True, False):
                 actual = chosen_by(interpreter, condition, x)
                 expected = chosen_by(reference, condition, x)
