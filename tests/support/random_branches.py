@@ -45,7 +45,8 @@ def random_branches(choose: random.Random, ops: int = 6) -> tuple[Sketch, list[i
         s.feed(values=choose.choice((0, 1, 2, 5, -1)), dtype="int32"),
     ]
     graph = _Graph(choose, s, (rows, depth))
-    made = list(inputs)
+    # LiteRT forgets the inputs that no node of a graph with branches reads.
+    made = [*inputs, graph.binary(*inputs)]
     for _ in range(ops):
         x = choose.choice(made[-3:])
         name = choose.choice(("branches", "branches", "unary", "binary", "folded", "SHAPE"))
@@ -60,9 +61,8 @@ def random_branches(choose: random.Random, ops: int = 6) -> tuple[Sketch, list[i
         else:
             made.append(graph.unary(x))
     results = [each.index for each in made[2:]]
-    return s, list(
-        dict.fromkeys([results[-1], *choose.sample(results, choose.randrange(min(3, ops)))])
-    )
+    others = choose.sample(results, choose.randrange(min(3, len(results))))
+    return s, list(dict.fromkeys([results[-1], *others]))
 
 
 class _Graph:
