@@ -20,7 +20,7 @@ from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.model.reader import read_models
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.outputs import read_metadata
-from gles_delegate.planning.partition import Partition, choose_partitions
+from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.report import DelegationReport
 
@@ -92,8 +92,7 @@ def inspect(
 class _Entry(NamedTuple):
     graph: Graph
     lowered: Lowered
-    partition: Partition
-    plans: list[Plan]
+    plans: Sequence[tuple[Sequence[int], Plan]]
     report: DelegationReport
 
 
@@ -108,9 +107,10 @@ class _Inspected:
         partitions = choose_partitions(lowered, most)
         self._entries = []
         for subgraph, low, partition in zip(graphs, lowered, partitions, strict=True):
-            plans = [make_plan(low, segment, limits, half) for segment in partition.segments]
+            sized = [s for s in partition.segments if low.unfit.keys().isdisjoint(s)]
+            plans = [(segment, make_plan(low, segment, limits, half)) for segment in sized]
             report = partition.report(subgraph, "float16" if half else "float32")
-            self._entries.append(_Entry(subgraph, low, partition, plans, report))
+            self._entries.append(_Entry(subgraph, low, plans, report))
         self._report = sum((entry.report for entry in self._entries), DelegationReport())
 
     def drawn(self, name: str) -> list[tuple[str, tuple[Graph, DelegationReport]]]:
@@ -143,6 +143,11 @@ class _Inspected:
                 for entry in self._entries
                 for node, reason in entry.lowered.unrolled.items()
             ],
+            "unfit": [
+                {"subgraph": entry.graph.index, "node": node, "reason": reason}
+                for entry in self._entries
+                for node, reason in entry.lowered.unfit.items()
+            ],
             "gives_sizes": list(self._entries[0].lowered.values),
             "segments": [
                 {
@@ -154,7 +159,7 @@ class _Inspected:
                     "constant_bytes": sum(constant.nbytes for constant in plan.constants),
                 }
                 for entry in self._entries
-                for segment, plan in zip(entry.partition.segments, entry.plans, strict=True)
+                for segment, plan in entry.plans
             ],
         }
 
@@ -185,6 +190,11 @@ class _Inspected:
             )
         for reason, nodes in report.causes:
             common.print_text(f"on the CPU: {count_ops(node.op for node in nodes)}: {reason}")
+        for each in data["unfit"]:
+            common.print_text(
+                f"node {each['node']}: its segment is planned when the sizes that the file leaves "
+                f"open are given; with those in the file: {each['reason']}"
+            )
         for number, segment in enumerate(data["segments"]):
             common.print_text(
                 f"segment {number}: {len(segment['nodes'])} nodes in {len(segment['dispatches'])} "

@@ -535,7 +535,7 @@ class Interpreter(NotPickled, Closing):
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
         """The names of the inputs and outputs of each signature, by its key."""
         return {
-            s.key: {"inputs": sorted(s.inputs), "outputs": sorted(s.outputs)}
+            s.key: {"inputs": list(s.inputs), "outputs": list(s.outputs)}
             for s in self._graph.signatures
         }
 
@@ -589,7 +589,7 @@ class SignatureRunner:
         inputs have their shapes before.
 
         Returns:
-            The outputs by name.
+            The outputs by name, in the order of their names, as in LiteRT.
 
         Raises:
             ValueError: Names are missing or unknown, or a dtype is wrong.

@@ -216,7 +216,10 @@ class Node:
 
 @dataclass(frozen=True)
 class Signature:
-    """A named entry point: argument and result names to tensor indices of a subgraph."""
+    """A named entry point: argument and result names to tensor indices of a subgraph.
+
+    The names are sorted, as LiteRT sorts them, whatever their order in the file.
+    """
 
     key: str
     inputs: dict[str, int]

@@ -259,7 +259,7 @@ class _Subgraphs(Sequence[Graph]):
 
 def _signature(table: FlatTable) -> Signature:
     inputs, outputs = (
-        {entry.string(0): entry.scalar(1, "uint32") for entry in table.tables(slot)}
+        dict(sorted((entry.string(0), entry.scalar(1, "uint32")) for entry in table.tables(slot)))
         for slot in (0, 1)
     )
     return Signature(table.string(2), inputs, outputs, table.scalar(4, "uint32"))

@@ -10,7 +10,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported
+from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Options, activation
 from gles_delegate.ops.lib.registry import lower, op, supported_ops
 from gles_delegate.shaders.dispatch import Dispatch, Value
@@ -29,6 +29,7 @@ __all__ = [
     "NodeView",
     "Options",
     "RunTimeParameter",
+    "UnfitSizes",
     "Unsupported",
     "Value",
     "activation",

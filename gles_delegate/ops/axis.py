@@ -23,7 +23,7 @@ from gles_delegate.ops.lib.grid import (
     with_reduction_lanes,
 )
 from gles_delegate.ops.lib.index import merged, normal_axis, rank_4, row_major
-from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
 from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
@@ -175,7 +175,7 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     largest = node.op == "ARG_MAX"
     infinity = f"uintBitsToFloat({'0xff800000u' if largest else '0x7f800000u'})"
     if not x.shape[axis]:
-        raise Unsupported("an axis of no elements")
+        raise UnfitSizes("an axis of no elements")
     kept = x.shape[:axis] + x.shape[axis + 1 :]
     dtype = "int64" if node.graph.tensors[node.outputs[0]].dtype == "int64" else "int32"
     output = node.output(kept, kind="int", dtype=dtype)
@@ -196,8 +196,10 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
 @op("TOPK_V2", max_version=3, rows=rows.last_axis, sized_by=(1,))
 def top_k(node: NodeView, options: Options) -> list[Step]:
     k, x = one_integer(node, 1, "the count"), node.input(0, None)
-    if not x.shape or not 0 <= k <= x.channels or node.dtype(0) == "bool":
+    if not x.shape or node.dtype(0) == "bool":
         raise Unsupported(f"the {k} largest of {node.dtype(0)} {list(x.shape)}")
+    if not 0 <= k <= x.channels:
+        raise UnfitSizes(f"the {k} largest of {x.channels} elements")
     shape, span = (*x.shape[:-1], k), BLOCK
     values, indices = moved_output(node, x, shape), node.output(shape, 1, "int", "int32")
     pairs = _sorted_blocks(node, x, k)
@@ -335,7 +337,7 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     if (node.dtype(0) == "bool") != logical:
         raise Unsupported(f"input 0 is {'not ' * logical}bool")
     if name == "MEAN" and not count:
-        raise Unsupported("the mean of no elements")
+        raise UnfitSizes("the mean of no elements")
     if name == "MEAN" and x.kind == "int" and node.dtype(0) in ("int8", "uint8", "int16"):
         raise Unsupported(f"{node.dtype(0)} without a scale, of which LiteRT's mean is 0")
     kept = reduced(x.shape, axes)

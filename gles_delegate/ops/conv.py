@@ -11,7 +11,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import broadcast_shapes, broadcast_strides, merged, rank_4
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
 from gles_delegate.ops.lib.product import product, with_weights
 from gles_delegate.ops.lib.registry import op
@@ -45,7 +45,7 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     batch, height, width, channels = rank_4(x.shape, "input 0")
     outputs, kernel_h, kernel_w, share = rank_4(node.shape(1), "the weights")
     if not share or not channels or channels % share or outputs % (channels // share):
-        raise Unsupported(f"weights for {share} channels on an input with {channels}")
+        raise UnfitSizes(f"weights for {share} channels on an input with {channels}")
     window = Window.of(options, (height, width), (kernel_h, kernel_w))
     output = node.output((batch, window.out_h, window.out_w, outputs))
     epilogue = activation(options.fused_activation)
@@ -72,14 +72,14 @@ def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step
         raise Unsupported(f"weights of shape {list(node.shape(1))}; expected rank 2")
     outputs, inputs = node.shape(1)
     if not inputs or x.elements % inputs:
-        raise Unsupported(f"an input of {x.elements} elements; expected a multiple of {inputs}")
+        raise UnfitSizes(f"an input of {x.elements} elements; expected a multiple of {inputs}")
     rows = node.scratch((x.elements // inputs, inputs), "rows")
     if not options.keep_num_dims:
         output = node.output((rows.pixels, outputs))
     elif x.shape[-1:] == (inputs,):
         output = node.output((*x.shape[:-1], outputs))
     else:
-        raise Unsupported(f"keep_num_dims with the shape {list(x.shape)} and {inputs} inputs")
+        raise UnfitSizes(f"keep_num_dims with the shape {list(x.shape)} and {inputs} inputs")
     return [
         reshape_view(node.index, x, rows, node.limits),
         *product(node, rows, output, None, activation(options.fused_activation)),
@@ -110,7 +110,7 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     rows, depth = a.shape[-2:]
     columns, b_depth = b.shape[-2:] if options.adj_y else b.shape[:-3:-1]
     if depth != b_depth:
-        raise Unsupported(f"rows of {depth} elements on columns of {b_depth}")
+        raise UnfitSizes(f"rows of {depth} elements on columns of {b_depth}")
     batches = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     output = node.output((*batches, rows, columns))
     sizes, a_strides, b_strides = merged(
@@ -164,7 +164,7 @@ def transpose_conv(node: NodeView, options: TransposeConvOptions) -> list[Step]:
     batch, out_h, out_w, outputs = rank_4(size, "the output")
     x = node.input(2)
     if (batch, outputs) != (x.shape[0], node.shape(1)[0]):
-        raise Unsupported(f"an output of shape {size}; expected the input's batch and {outputs}")
+        raise UnfitSizes(f"an output of shape {size}; expected the input's batch and {outputs}")
     output = node.output((batch, out_h, out_w, outputs))
     return _transposed(node, x, output, options, 3, options.fused_activation)
 
@@ -196,7 +196,7 @@ def _transposed(
     batch, in_h, in_w, channels = rank_4(x.shape, "the input")
     outputs, kernel_h, kernel_w, depth = rank_4(node.shape(1), "the weights")
     if depth != channels:
-        raise Unsupported(f"weights for {depth} channels on an input with {channels}")
+        raise UnfitSizes(f"weights for {depth} channels on an input with {channels}")
     _, out_h, out_w, _ = rank_4(output.shape, "the output")
     window = Window.of(options, (out_h, out_w), (kernel_h, kernel_w), may_exceed=True)
     # JAX's converters crop rows below and columns to the right.
@@ -205,7 +205,7 @@ def _transposed(
         (n - 1) * stride < out <= (n - 1) * stride + kernel for out, n, stride, kernel in steps
     )
     if (window.out_h, window.out_w) != (in_h, in_w) and not is_cropped:
-        raise Unsupported(
+        raise UnfitSizes(
             f"an output of {out_h}x{out_w} pixels from {in_h}x{in_w}; its convolution has "
             f"{window.out_h}x{window.out_w}"
         )
@@ -276,7 +276,7 @@ def conv_3d_transpose(node: NodeView, options: Conv3DOptions) -> list[Step]:
     sizes, padding = _windows(options, shape[1:4], kernel)
     expected = (shape[0], *sizes, kernel[4])
     if x.shape != expected or shape[4] != kernel[3]:
-        raise Unsupported(
+        raise UnfitSizes(
             f"an input of shape {list(x.shape)} and weights of {list(kernel)} for an output of "
             f"{list(shape)}; expected the input {list(expected)}"
         )
@@ -286,7 +286,7 @@ def conv_3d_transpose(node: NodeView, options: Conv3DOptions) -> list[Step]:
 def _check(node: NodeView, x: Operand, kernel: Shape) -> None:
     """Raise `Unsupported` unless weights [depth, height, width, inputs, outputs] fit the input."""
     if (len(x.shape), len(kernel)) != (5, 5) or x.channels != kernel[3] or not prod(kernel):
-        raise Unsupported(f"weights of {list(kernel)} on an input of shape {list(x.shape)}")
+        raise UnfitSizes(f"weights of {list(kernel)} on an input of shape {list(x.shape)}")
     types = {node.dtype(i) for i in range(1, len(node.inputs)) if node.has_input(i)}
     if types != {"float32"}:
         raise Unsupported(f"tensors of {' and '.join(sorted(types))}; expected float32")

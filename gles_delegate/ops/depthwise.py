@@ -9,7 +9,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib import packing, rows
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import rank_4
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes
 from gles_delegate.ops.lib.options import Int8, Int32, Options, activation
 from gles_delegate.ops.lib.product import Convolution, tile_defines, with_size_uniforms
 from gles_delegate.ops.lib.registry import op
@@ -65,7 +65,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
     batch, height, width, channels = rank_4(x.shape, "input 0")
     one, kernel_h, kernel_w, outputs = rank_4(node.shape(1), "the weights")
     if one != 1 or not channels or outputs % channels:
-        raise Unsupported(f"weights of shape {list(node.shape(1))} on {channels} channels")
+        raise UnfitSizes(f"weights of shape {list(node.shape(1))} on {channels} channels")
     window = Window.of(options, (height, width), (kernel_h, kernel_w))
     output = node.output((batch, window.out_h, window.out_w, outputs))
     taps = kernel_h * kernel_w

@@ -28,7 +28,7 @@ from gles_delegate.ops.lib.elementwise import (
 )
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import broadcast_shapes
-from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants
 from gles_delegate.ops.lib.options import Bool, Float32, Int8, Int32, Options, activation
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import Fold, op
@@ -200,7 +200,7 @@ def integer_binary(node: NodeView, options: Options) -> list[Step]:
 def atan2(node: NodeView, options: Options) -> list[Step]:
     y, x = inputs(node, (0, 1))
     if y.shape != x.shape:
-        raise Unsupported(f"inputs of shapes {list(y.shape)} and {list(x.shape)}; expected one")
+        raise UnfitSizes(f"inputs of shapes {list(y.shape)} and {list(x.shape)}; expected one")
     return [broadcasting(node, (y, x))]
 
 
@@ -249,7 +249,7 @@ def prelu(node: NodeView, options: Options) -> list[Step]:
     if node.dtype(1) != read:
         raise Unsupported(f"alpha is {node.dtype(1)}, which LiteRT reads as {read}")
     if broadcast_shapes(x.shape, alpha.shape) != x.shape:
-        raise Unsupported(f"alpha {list(alpha.shape)} does not broadcast to {list(x.shape)}")
+        raise UnfitSizes(f"alpha {list(alpha.shape)} does not broadcast to {list(x.shape)}")
     return [broadcasting(node, (x, alpha))]
 
 
@@ -258,7 +258,7 @@ def add_n(node: NodeView, options: Options) -> list[Step]:
     total, *others = inputs(node, range(len(node.inputs)), "float32", "int32")
     output = node.output(total.shape, kind=total.kind, dtype=node.dtype(0))
     if not others or any(x.shape != total.shape for x in others):
-        raise Unsupported("expected two or more inputs of one shape")
+        raise UnfitSizes("expected two or more inputs of one shape")
     sums = [node.scratch(total.shape, f"sum{i}", total.kind) for i in range(1, len(others))]
     steps: list[Step] = []
     for x, result in zip(others, (*sums, output), strict=True):

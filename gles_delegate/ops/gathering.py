@@ -13,7 +13,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import normal_axis, row_major
-from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
@@ -72,7 +72,7 @@ def gathered(
     if isinstance(indices, Const):
         constant = node.array(i).reshape(-1, len(axes))
         if ((constant < 0) | (constant >= sizes)).any():
-            raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
+            raise UnfitSizes(f"indices outside the sizes {list(sizes)} that they count in")
     output = output or moved_output(node, source, (n for n, _, _ in lookup.dims))
     shape, strides, walk = zip(*(lookup.dims or [(1, 0, 0)]), strict=True)
     defines: dict[str, Define] = {
@@ -123,7 +123,7 @@ def gather(node: NodeView, options: GatherOptions) -> list[Step]:
         not 0 <= batch_dims <= min(axis, len(indices.shape))
         or x.shape[:batch_dims] != indices.shape[:batch_dims]
     ):
-        raise Unsupported(
+        raise UnfitSizes(
             f"indices of shape {list(indices.shape)} with {batch_dims} batch dimensions on axis "
             f"{axis} of {list(x.shape)}"
         )
@@ -157,7 +157,7 @@ def embedding_lookup(node: NodeView, options: Options) -> list[Step]:
     """Rows of a table, which may be dequantized."""
     indices, rows = node.input(0, "int"), node.shape(1)
     if len(indices.shape) != 1 or len(rows) < 2 or node.dtype(0) != "int32":
-        raise Unsupported(
+        raise UnfitSizes(
             f"{node.dtype(0)} indices of shape {list(indices.shape)} into {list(rows)}; expected a "
             "vector of int32 and at least a matrix"
         )
@@ -183,7 +183,7 @@ def gather_nd(node: NodeView, options: Options) -> list[Step]:
     x, indices = node.input(0, None), node.input(1, "int")
     depth = indices.channels
     if not indices.shape or not 0 < depth <= len(x.shape):
-        raise Unsupported(f"indices of shape {list(indices.shape)} into {list(x.shape)}")
+        raise UnfitSizes(f"indices of shape {list(indices.shape)} into {list(x.shape)}")
     dims = _index_dims(indices.shape)[:-1] + _source_dims(x.shape)[depth:]
     return [gathered(node, x, indices, Lookup(dims, tuple(range(depth))))]
 
@@ -209,7 +209,7 @@ def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[St
         raise Unsupported(f"indices along axis {options.index_vector_dim} of {list(indices.shape)}")
     starts = tuple(n - size + 1 for n, size in zip(x.shape, options.slice_sizes, strict=True))
     if not (_is_consistent(options, len(x.shape), len(batch), depth) and min(starts) > 0):
-        raise Unsupported(f"{options} of {list(x.shape)} by indices of {list(indices.shape)}")
+        raise UnfitSizes(f"{options} of {list(x.shape)} by indices of {list(indices.shape)}")
     offsets, dense = options.offset_dims, row_major(x.shape)
     kept = [axis for axis in range(len(x.shape)) if axis not in options.collapsed_slice_dims]
     in_slice = iter([(options.slice_sizes[axis], dense[axis], 0) for axis in kept])

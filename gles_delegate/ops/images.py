@@ -13,7 +13,7 @@ from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.grid import by_texel, make_grid
 from gles_delegate.ops.lib.index import rank_4, row_major
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, view
@@ -112,7 +112,7 @@ def max_unpooling_2d(node: NodeView, options: Options) -> list[Step]:
     if window != (sliding.stride_h, sliding.stride_w) or min(window) < 1:
         raise Unsupported(f"windows of {list(window)} that do not lie side by side")
     if indices.shape != values.shape:
-        raise Unsupported(f"indices of shape {list(indices.shape)} for {list(values.shape)}")
+        raise UnfitSizes(f"indices of shape {list(indices.shape)} for {list(values.shape)}")
     size = height * window[0], width * window[1]
     output = node.output((batch, *size, channels))
     sizes = by_side(IN=(height, width), OUT=size, FILTER=window)
@@ -199,7 +199,7 @@ def _resized(node: NodeView, shape: Shape) -> Shape:
     batch, _, _, channels = rank_4(shape, "input 0")
     size = node.array(1).ravel().tolist()
     if len(size) != 2 or min(size) < 1:
-        raise Unsupported(f"the new size {size}; expected a positive height and width")
+        raise UnfitSizes(f"the new size {size}; expected a positive height and width")
     return (batch, *size, channels)
 
 
@@ -241,7 +241,7 @@ def depth_to_space(node: NodeView, options: BlockOptions) -> list[Step]:
     x, block = node.input(0, None), options.block_size
     batch, height, width, channels = rank_4(x.shape, "input 0")
     if block < 1 or channels % (block * block):
-        raise Unsupported(f"block size {block} on {channels} channels")
+        raise UnfitSizes(f"block size {block} on {channels} channels")
     depth = channels // (block * block)
     layout = View(
         (batch * height, block, width, block, depth),
@@ -255,7 +255,7 @@ def space_to_depth(node: NodeView, options: BlockOptions) -> list[Step]:
     x, block = node.input(0, None), options.block_size
     batch, height, width, channels = rank_4(x.shape, "input 0")
     if block < 1 or height % block or width % block:
-        raise Unsupported(f"block size {block} on {height} x {width} pixels")
+        raise UnfitSizes(f"block size {block} on {height} x {width} pixels")
     run = block * channels  # the channels of a block's row follow each other
     layout = View(
         (batch * height // block, width // block, block, run),
@@ -276,7 +276,7 @@ def space_to_batch(node: NodeView, options: Options) -> list[Step]:
         steps.append(view(x, source, layout, node.limits, node.index))
     batch, *space, channels = source.shape
     if any(size % block for size, block in zip(space, blocks, strict=True)):
-        raise Unsupported(f"blocks {blocks} of an image that is {space} with its paddings")
+        raise UnfitSizes(f"blocks {blocks} of an image that is {space} with its paddings")
     counts = [size // block for size, block in zip(space, blocks, strict=True)]
     frame, *dense, _ = row_major(source.shape)
     jumps = [stride * block for stride, block in zip(dense, blocks, strict=True)]
@@ -292,7 +292,7 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
     images, *counts, channels = x.shape
     batch = images // prod(blocks)
     if images % prod(blocks):
-        raise Unsupported(
+        raise UnfitSizes(
             f"the batch of {images} is not divisible by {prod(blocks)}, the size of blocks {blocks}"
         )
     frame, *dense, _ = row_major(x.shape)
@@ -304,7 +304,7 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
     spread = tuple(count * block for count, block in zip(counts, blocks, strict=True))
     kept = tuple(size - a - b for size, (a, b) in zip(spread, crops, strict=True))
     if min(kept) < 0:
-        raise Unsupported(f"crops {crops} of an image that is {list(spread)}")
+        raise UnfitSizes(f"crops {crops} of an image that is {list(spread)}")
     if kept == spread:
         return [moved(node, x, (batch, *kept, channels), layout)]
     whole = node.scratch((batch, *spread, channels), "whole", x.kind)

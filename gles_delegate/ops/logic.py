@@ -21,11 +21,12 @@ from gles_delegate.ops.lib.elementwise import (
 )
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import broadcast_shapes
-from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants
 from gles_delegate.ops.lib.options import Floats, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshape_view, reshaped
+from gles_delegate.ops.planned import CHOICE
 from gles_delegate.shaders.dispatch import Call, Const, Define, Kind, Operand, Step
 
 
@@ -168,7 +169,7 @@ def select(node: NodeView, options: Options) -> list[Step]:
     condition, x, y = _operands(node)
     single = _are_single(condition, x, y)
     if not single and (x.shape != y.shape or condition.shape not in ((), x.shape[:1], x.shape)):
-        raise Unsupported(
+        raise UnfitSizes(
             f"a condition of shape {list(condition.shape)} for {list(x.shape)} and {list(y.shape)}"
         )
     if single or condition.shape in ((), x.shape):
@@ -181,6 +182,33 @@ def select(node: NodeView, options: Options) -> list[Step]:
 @op("SELECT_V2", max_version=2, fold=_fold_select_v2, rows=rows.elementwise)
 def select_v2(node: NodeView, options: Options) -> list[Step]:
     return _selection(node, *_operands(node))
+
+
+@op(CHOICE, sized_by=(0,))
+def choice(node: NodeView, options: Options) -> list[Step]:
+    """The result of one of two branches; it has that branch's size, so both must have the same."""
+    condition, x, y = _operands(node)
+    first, second = _fixed(node, 1), _fixed(node, 2)
+    if x.shape != y.shape or first != second:
+        raise Unsupported(
+            f"a run chooses a branch, and their results have the shapes {first} and {second}; "
+            "expected equal shapes"
+        )
+    output = node.output(x.shape, kind=x.kind, dtype=node.dtype(1))
+    single = node.scratch((1,), "condition", "int")
+    steps: list[Step] = []
+    if len(condition.shape) > len(x.shape):
+        steps.append(reshape_view(node.index, condition, single, node.limits))
+        condition = single
+    return [*steps, elementwise(node, (condition, x, y), output, "SELECT")]
+
+
+def _fixed(node: NodeView, i: int) -> list[int]:
+    """The shape of an input, with -1 for each size that the file leaves open."""
+    shape, signature = node.shape(i), node.graph.tensors[node.inputs[i]].shape_signature
+    if len(signature) != len(shape):
+        return list(shape)
+    return [-1 if size < 0 else n for n, size in zip(shape, signature, strict=True)]
 
 
 def _operands(node: NodeView) -> tuple[Operand, Operand, Operand]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gles_delegate.ops.lib.grid import by_texel
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Bool, Float32, Int8, Options
 from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.recurrence import (
@@ -118,7 +118,7 @@ def _basic(node: NodeView) -> list[Step]:
         )
     (batch, depth), units = x.shape, old.channels
     if (batch, 4 * units, depth + units) != (old.pixels, *node.shape(2)):
-        raise Unsupported(f"weights of shape {list(node.shape(2))} for {depth} + {units} channels")
+        raise UnfitSizes(f"weights of shape {list(node.shape(2))} for {depth} + {units} channels")
     index, limits = node.index, node.limits
     joined = node.output((batch, depth + units), 2)
     gates = node.output((batch, 4 * units), 3)

@@ -10,7 +10,7 @@ from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import refuse_rescaling
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import broadcast_strides, normal_axis, row_major
-from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Int8, Int32, Ints, Longs, Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, reshaped_input, view
@@ -39,7 +39,7 @@ def reshape(node: NodeView, options: ReshapeOptions) -> list[Step]:
         others = -prod(new_shape)
         new_shape[new_shape.index(-1)] = prod(old) // others if others else 0
     if any(size < 0 for size in new_shape) or prod(new_shape) != prod(old):
-        raise Unsupported(f"{list(old)} reshaped to {new_shape}: the elements differ in number")
+        raise UnfitSizes(f"{list(old)} reshaped to {new_shape}: the elements differ in number")
     return reshaped_input(node, new_shape)
 
 
@@ -63,7 +63,7 @@ def squeeze(node: NodeView, options: SqueezeOptions) -> list[Step]:
     old = node.shape(0)
     axes = {normal_axis(axis, len(old)) for axis in options.squeeze_dims}
     if any(old[axis] != 1 for axis in axes):
-        raise Unsupported(f"the dimensions {sorted(axes)} of {list(old)} squeezed; expected 1s")
+        raise UnfitSizes(f"the dimensions {sorted(axes)} of {list(old)} squeezed; expected 1s")
     if not axes:
         axes = {axis for axis, size in enumerate(old) if size == 1}
     return reshaped_input(node, (size for axis, size in enumerate(old) if axis not in axes))
@@ -108,11 +108,11 @@ def reverse_sequence(node: NodeView, options: ReverseSequenceOptions) -> list[St
     if node.dtype(0) not in ("float32", "int32", "uint8"):
         raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32, int32 or uint8")
     if lengths.shape != x.shape[batch : batch + 1] or node.dtype(1) not in ("int32", "int64"):
-        raise Unsupported(f"{node.dtype(1)} lengths of shape {list(lengths.shape)} of {batch}")
+        raise UnfitSizes(f"{node.dtype(1)} lengths of shape {list(lengths.shape)} of {batch}")
     if node.is_constant(1):
         constant = node.array(1)
         if ((constant < 0) | (constant > x.shape[along])).any():
-            raise Unsupported(f"lengths {constant.tolist()} of an axis of size {x.shape[along]}")
+            raise UnfitSizes(f"lengths {constant.tolist()} of an axis of size {x.shape[along]}")
     output, strides = moved_output(node, x, x.shape), row_major(x.shape)
     defines: dict[str, Define] = {
         "LENGTH": x.shape[along],
@@ -147,7 +147,7 @@ def broadcast_to(node: NodeView, options: Options) -> list[Step]:
     if len(shape) < len(x.shape) or any(
         size not in (1, n) for size, n in zip(x.shape, matching, strict=True)
     ):
-        raise Unsupported(f"{list(x.shape)} does not broadcast to {list(shape)}")
+        raise UnfitSizes(f"{list(x.shape)} does not broadcast to {list(shape)}")
     return [moved(node, x, shape, View(shape, broadcast_strides(x.shape, shape)))]
 
 
@@ -182,7 +182,7 @@ def matrix_diag(node: NodeView, options: Options) -> list[Step]:
 def matrix_set_diag(node: NodeView, options: Options) -> list[Step]:
     x, diagonal = node.input(0, None), node.input(1, None)
     if len(x.shape) < 2 or diagonal.shape != (*x.shape[:-2], min(x.shape[-2:])):
-        raise Unsupported(f"a diagonal of shape {list(diagonal.shape)} for {list(x.shape)}")
+        raise UnfitSizes(f"a diagonal of shape {list(diagonal.shape)} for {list(x.shape)}")
     moved_output(node, x, x.shape)
     return _with_diagonal(node, diagonal, x.shape, x)
 
@@ -226,7 +226,7 @@ def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
     x, pads = node.input(0, None), _paddings(node)
     mirrored = [n - (options.mode == 0) for n in x.shape]
     if any(max(pair) > n for pair, n in zip(pads, mirrored, strict=True)):
-        raise Unsupported(f"paddings {pads} of {list(x.shape)}, which has too little to mirror")
+        raise UnfitSizes(f"paddings {pads} of {list(x.shape)}, which has too little to mirror")
     layout = bordered(x.shape, pads, "SYMMETRIC" if options.mode else "REFLECT")
     return [moved(node, x, layout.sizes, layout)]
 
@@ -294,7 +294,7 @@ def stablehlo_pad(node: NodeView, options: StablehloPadOptions) -> list[Step]:
     sizes = [(n - 1) * step + 1 for n, step in zip(x.shape, steps, strict=True)]
     shape = tuple(a + n + b for a, n, b in zip(low, sizes, high, strict=True))
     if min(shape) < 1:
-        raise Unsupported(f"the shape {list(shape)}; expected positive numbers")
+        raise UnfitSizes(f"the shape {list(shape)}; expected positive numbers")
     pads = [[a, b + 1 - step] for a, b, step in zip(low, high, steps, strict=True)]
     if max(steps) == 1:
         return [moved(node, x, shape, bordered(x.shape, pads), fill=fill)]

@@ -14,8 +14,8 @@ from gles_delegate.ops.lib.options import Int8, Options
 from gles_delegate.ops.lib.registry import declare
 
 COMPOSITE, IF, CASE, WHILE = "STABLEHLO_COMPOSITE", "IF", "STABLEHLO_CASE", "WHILE"
-EQUAL, SELECT = "EQUAL", "SELECT_V2"
-"""Ops by which a run chooses among branches."""
+EQUAL, CHOICE = "EQUAL", "(choice)"
+"""Ops by which a run chooses among branches; planning adds the latter."""
 TEST = "(while)"
 """The op of nodes that end or continue a WHILE: the condition's result, then the values."""
 INLINED = (COMPOSITE, IF, CASE, WHILE, TEST)
@@ -52,7 +52,7 @@ def _fold_range(node: NodeView) -> Array | None:
         )
     count = ceil(span / each)
     if count > LONGEST:
-        return None
+        raise Unsupported(f"{count} elements; expected at most {LONGEST}")
     if start.dtype.kind == "i":
         return np.asarray(start + step * np.arange(count), start.dtype)
     terms = np.full(count, step, start.dtype)

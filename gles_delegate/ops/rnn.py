@@ -9,7 +9,7 @@ import numpy as np
 
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.elementwise import FusedActivation
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Options
 from gles_delegate.ops.lib.recurrence import (
     ABSENT,
@@ -109,13 +109,13 @@ def _layer(
     units, depth = node.shape(weights)
     function = vector_activation(activation, in_place=True)
     if node.shape(recurrent) != (units, units) or x.channels != depth:
-        raise Unsupported(
+        raise UnfitSizes(
             f"weights of shapes {list(node.shape(weights))} and {list(node.shape(recurrent))} on "
             f"an input of {list(x.shape)}"
         )
     pixels, slices = times.steps * times.batch, ceil(units / 4)
     if x.pixels != pixels or state.elements != times.batch * units:
-        raise Unsupported(f"an input of shape {list(x.shape)} and a state of {list(state.shape)}")
+        raise UnfitSizes(f"an input of shape {list(x.shape)} and a state of {list(state.shape)}")
     sums = node.scratch((pixels, units), f"{name}sums")
     matrix = node.constant(recurrent)
     columns = Const(square_columns, (matrix,), (4 * slices * slices, 4), (units,))

@@ -13,7 +13,7 @@ from gles_delegate.ops.axis import LARGEST, LEAST, PRODUCT, SMALLEST, SUM, Combi
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import row_major
-from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.regions import region
@@ -39,7 +39,7 @@ def scatter_nd(node: NodeView, options: Options) -> list[Step]:
     indices = node.shape(0)
     depth = indices[-1] if indices else 0
     if not 0 < depth <= len(shape) or updates.shape != (*indices[:-1], *shape[depth:]):
-        raise Unsupported(
+        raise UnfitSizes(
             f"updates of shape {list(updates.shape)} by indices of shape {list(indices)} into "
             f"{list(shape)}"
         )
@@ -186,7 +186,7 @@ def segments(node: NodeView, options: Options) -> list[Step]:
     (x,) = inputs(node, (0,), "float32", "int32")
     refuse_quantized(node)
     if not x.shape or node.shape(1) != x.shape[:1]:
-        raise Unsupported(f"segments of shape {list(node.shape(1))} for {list(x.shape)}")
+        raise UnfitSizes(f"segments of shape {list(node.shape(1))} for {list(x.shape)}")
     combination = _COMBINATIONS.get(node.op, SUM)
     return _scattered(node, (1, 0), x, (count, *x.shape[1:]), 1, combination)
 
@@ -215,7 +215,7 @@ def _scattered(
     if node.is_constant(i):
         constant = node.array(i).reshape(-1, depth)
         if ((constant >= sizes) | (constant < 0) & (i == 0)).any():
-            raise Unsupported(f"indices outside the sizes {list(sizes)} that they count in")
+            raise UnfitSizes(f"indices outside the sizes {list(sizes)} that they count in")
         starts = rows_by_result(constant, sizes).ravel()[: prod(sizes) + 1]
         passes = int(np.diff(starts).max(initial=0))
         texels = ceil((prod(sizes) + 1 + count) / 4)

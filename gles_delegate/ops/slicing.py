@@ -12,7 +12,13 @@ from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import elementwise, refuse_rescaling
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.index import normal_axis, row_major
-from gles_delegate.ops.lib.node import NodeView, RunTimeParameter, Unsupported, one_integer
+from gles_delegate.ops.lib.node import (
+    NodeView,
+    RunTimeParameter,
+    UnfitSizes,
+    Unsupported,
+    one_integer,
+)
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
@@ -30,7 +36,7 @@ def slice_(node: NodeView, options: Options) -> list[Step]:
         raise Unsupported(f"begin {begin} and size {size} for rank {len(x.shape)}")
     sizes = tuple(n - a if s == -1 else s for n, a, s in zip(x.shape, begin, size, strict=True))
     if any(min(a, s) < 0 or a + s > n for n, a, s in zip(x.shape, begin, sizes, strict=True)):
-        raise Unsupported(f"begin {begin} and size {size} reach beyond {list(x.shape)}")
+        raise UnfitSizes(f"begin {begin} and size {size} reach beyond {list(x.shape)}")
     return [_slice(node, x, begin, sizes, sizes)]
 
 
@@ -41,7 +47,7 @@ def _slice_from(node: NodeView, x: Operand, sizes: Shape) -> Step:
         raise RunTimeParameter(f"the size {list(sizes)}; expected no -1 if a run decides begin", 1)
     starts = tuple(n - size + 1 for n, size in zip(x.shape, sizes, strict=True))
     if min(sizes) < 0 or min(starts) < 1:
-        raise Unsupported(f"the size {list(sizes)} of {list(x.shape)}")
+        raise UnfitSizes(f"the size {list(sizes)} of {list(x.shape)}")
     dims = [(n, stride, 0) for n, stride in zip(sizes, row_major(x.shape), strict=True)]
     return gathered(node, x, begin, Lookup(dims, tuple(range(len(sizes))), starts))
 
@@ -62,7 +68,7 @@ def dynamic_update_slice(node: NodeView, options: Options) -> list[Step]:
     if len(update.shape) != len(x.shape) or any(
         n > size for n, size in zip(update.shape, x.shape, strict=True)
     ):
-        raise Unsupported(f"{list(x.shape)} updated with {list(update.shape)}, which is larger")
+        raise UnfitSizes(f"{list(x.shape)} updated with {list(update.shape)}, which is larger")
     starts = _indices(node, 2, len(x.shape))
     if node.is_constant(2) and (node.array(2) != node.array(2).astype("int32")).any():
         raise Unsupported(f"the index {node.array(2).tolist()}; expected 32-bit integers")
@@ -216,7 +222,7 @@ def _range(
         return _constant_range(options, entry, (begin or 0, end or 0, step), size)
     length = 1 if dropped else end or 0
     if step <= 0 or not 0 <= length <= size or not size:
-        raise Unsupported(f"{length} elements by steps of {step} of an axis of size {size}")
+        raise UnfitSizes(f"{length} elements by steps of {step} of an axis of size {size}")
     return None, step, -(-length // step)
 
 
@@ -252,7 +258,7 @@ def _constant_range(
         start = 0 if step > 0 else size - 1
     if options.shrink_axis_mask >> entry & 1:
         if not 0 <= start < size or step < 0:
-            raise Unsupported(
+            raise UnfitSizes(
                 f"index {begin} by steps of {step} of an axis of size {size} in entry {entry}; "
                 "expected one of its elements and a positive step"
             )
@@ -264,7 +270,7 @@ def _constant_range(
     else:
         stop = start + end
         if not first <= stop <= last:
-            raise Unsupported(f"{end} from index {start} on, of an axis of size {size}")
+            raise UnfitSizes(f"{end} from index {start} on, of an axis of size {size}")
     return start, step, max(0, -((start - stop) // step))
 
 
@@ -276,7 +282,7 @@ def split(node: NodeView, options: Options) -> list[Step]:
     axis, x = one_integer(node, 0, "the axis"), node.input(1, None)
     axis, count = normal_axis(axis, len(x.shape)), len(node.outputs)
     if not count or x.shape[axis] % count:
-        raise Unsupported(f"axis {axis} of {list(x.shape)} split into {count} equal parts")
+        raise UnfitSizes(f"axis {axis} of {list(x.shape)} split into {count} equal parts")
     return _split(node, x, axis, [x.shape[axis] // count] * count)
 
 
@@ -290,7 +296,7 @@ def split_v(node: NodeView, options: Options) -> list[Step]:
     if lengths.count(-1) == 1:
         lengths[lengths.index(-1)] = x.shape[axis] - sum(lengths) - 1
     if min(lengths, default=0) < 0 or sum(lengths) != x.shape[axis]:
-        raise Unsupported(f"axis {axis} of {list(x.shape)} split into {lengths}")
+        raise UnfitSizes(f"axis {axis} of {list(x.shape)} split into {lengths}")
     return _split(node, x, axis, lengths)
 
 
@@ -315,7 +321,7 @@ def _split(
 ) -> list[Step]:
     """One output per length along the axis; `drop_axis`: without that dimension."""
     if len(lengths) != len(node.outputs):
-        raise Unsupported(f"{len(lengths)} parts for {len(node.outputs)} outputs")
+        raise UnfitSizes(f"{len(lengths)} parts for {len(node.outputs)} outputs")
     before, after = x.shape[:axis], x.shape[axis + 1 :]
     steps: list[Step] = []
     at = 0
@@ -344,7 +350,7 @@ def concatenation(node: NodeView, options: ConcatenationOptions) -> list[Step]:
     axis = normal_axis(options.axis, len(inputs[0].shape))
     others = [(x.shape[:axis], x.shape[axis + 1 :]) for x in inputs]
     if any(len(x.shape) <= axis for x in inputs) or others.count(others[0]) != len(others):
-        raise Unsupported(f"the shapes {[list(x.shape) for x in inputs]} differ beside axis {axis}")
+        raise UnfitSizes(f"the shapes {[list(x.shape) for x in inputs]} differ beside axis {axis}")
     total = sum(x.shape[axis] for x in inputs)
     shape = (*inputs[0].shape[:axis], total, *inputs[0].shape[axis + 1 :])
     output = node.output(shape, kind=inputs[0].kind, dtype=node.dtype(0))
@@ -358,7 +364,7 @@ def pack(node: NodeView, options: PackOptions) -> list[Step]:
     inputs = _inputs(node)
     shapes = [x.shape for x in inputs]
     if shapes.count(shapes[0]) != len(shapes):
-        raise Unsupported(f"the shapes {[list(shape) for shape in shapes]} differ")
+        raise UnfitSizes(f"the shapes {[list(shape) for shape in shapes]} differ")
     axis = normal_axis(options.axis, len(shapes[0]) + 1)
     shape = (*shapes[0][:axis], len(inputs), *shapes[0][axis:])
     outputs = [moved_output(node, x, shape) for x in inputs]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.lib.grid import by_texel
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Int8, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import product
@@ -44,7 +44,7 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
         or filters % options.rank
         or state.shape != (batch, filters * memory)
     ):
-        raise Unsupported(
+        raise UnfitSizes(
             f"weights of shapes {list(features)} and {list(weights.shape)} and a state of "
             f"{list(state.shape)} for an input of {list(x.shape)}"
         )

@@ -21,7 +21,7 @@ from gles_delegate.errors import ModelError
 from gles_delegate.model.graph import Graph, Node, Tensor
 from gles_delegate.ops.lib.node import Unsupported
 from gles_delegate.ops.lib.views import meaning
-from gles_delegate.ops.planned import CASE, COMPOSITE, EQUAL, IF, LASTING, SELECT, TEST, WHILE
+from gles_delegate.ops.planned import CASE, CHOICE, COMPOSITE, EQUAL, IF, LASTING, TEST, WHILE
 from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.planning.cells import EnclosingGraph
 from gles_delegate.planning.patterns import JOIN
@@ -138,8 +138,7 @@ class Inliner:
                 selected.append(len(self._tensors))
                 like = replace(self._tensors[output], index=selected[-1], is_derived=True)
                 self._tensors.append(like)
-                select = Node(node.index, SELECT, 1, (condition, x, y), (selected[-1],))
-                nodes.append(select)
+                nodes.append(Node(node.index, CHOICE, 1, (condition, x, y), (selected[-1],)))
             results = tuple(selected)
         return nodes, results
 

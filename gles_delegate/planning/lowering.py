@@ -28,9 +28,6 @@ from gles_delegate.planning.variables import USERS, UseCounter, Uses
 from gles_delegate.report import list_nodes
 from gles_delegate.shaders.dispatch import Shape, Step
 
-OPEN_SIZES = (128, 16, 1 << 15)
-"""Examples of sizes that a file leaves open, where its placeholder, 1, is too small: of pictures,
-texts and sounds."""
 MAX_DECIDING = 16
 """Maximum elements of an input whose values may give sizes: each value needs its own plan."""
 
@@ -45,6 +42,8 @@ class Lowered:
         shapes: The shape of every tensor, by shape inference from the inputs.
         steps: By node index, the steps of each node that the GPU can run.
         reasons: By node index, why the GPU cannot run the others.
+        unfit: By node index, why nodes without steps need other sizes than the file's, which leaves
+            sizes open. LiteRT refuses these, too: other ones will be given.
         uses: Which nodes use which variables.
         values: By tensor index, the inputs that are constants of the graph.
         parameters: Tensors that a run computes but that must be constants, each with a node that
@@ -64,6 +63,7 @@ class Lowered:
     unrolled: Mapping[int, str] = field(default_factory=dict)
     layers: Sequence[UnrolledLayer] = ()
     origins: Mapping[int, Set[int]] = field(default_factory=dict)
+    unfit: Mapping[int, str] = field(default_factory=dict)
 
     def chosen_steps(self, wanted: Set[int]) -> list[Step]:
         """The steps of nodes, with layers for the nodes in which they were found."""
@@ -96,6 +96,17 @@ def lower_graph(
         quantized: Run nodes with 8-bit tensors on the GPU.
     """
     return _Lowerer(graph, limits, shapes or {}, quantized, only, choices or {}, values or {}).run()
+
+
+class _Shapes(dict[int, Shape]):
+    """The shapes that are known, by tensor index; of other tensors, the one in the file."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        super().__init__()
+        self._tensors = tensors
+
+    def __missing__(self, index: int) -> Shape:
+        return self._tensors[index].shape
 
 
 @dataclass
@@ -131,15 +142,21 @@ class _Lowerer:
         for index, value in values.items():
             self._tensors[index] = folded(self._tensors[index], value)
         self._graph = replace(real, tensors=self._tensors)
-        self._shapes = {t.index: t.shape for t in self._tensors} | dict(self.shapes)
-        # For other shapes than the model's, sizes of results of nodes outside `only` are unknown.
         self._shown = {i for i in graph.outputs if graph.tensors[i].is_variable}
-        known = initial_tensors(graph) | {*self.shapes}
-        self._sized = {*self._shapes} if self.only is None else known
+        self._shapes = _Shapes(self._tensors)
+        # For other shapes than the model's, sizes of results of nodes outside `only` are unknown.
+        known = initial_tensors(graph) if self.only is not None else range(len(self._tensors))
+        self._shapes |= {i: self._tensors[i].shape for i in known} | dict(self.shapes)
+        self._noted = len(self._tensors)
+        # The sizes in the file may stand for others.
+        signatures = (graph.tensors[i].shape_signature or () for i in graph.inputs)
+        is_open = any(size < 0 for sizes in signatures for size in sizes)
+        self._is_open = is_open and self.only is None and not self.shapes
         self._unsized: set[int] = set()
         self._pending = deque(graph.in_order)
         self._steps: dict[int, tuple[Step, ...]] = {}
         self._reasons: dict[int, str] = {}
+        self._unfit: dict[int, str] = {}
         self._parameters: dict[int, Node] = {}
         self._loops: set[tuple[int, ...]] = set()
         self._unrolled: dict[int, str] = {}
@@ -163,12 +180,15 @@ class _Lowerer:
             except ops.Unsupported as error:
                 self._refuse(node, error)
         layers = self._unrolled_layers()
+        unfit = {i: why for i, why in self._unfit.items() if i not in self._reasons}
         steps = {i: steps for i, steps in self._steps.items() if i not in self._reasons}
+        steps |= dict.fromkeys(unfit, ())
         graph = replace(self._graph, tensors=tuple(self._tensors), nodes=tuple(self._nodes))
         uses, values, parameters = self._counter.uses, self.values, self._parameters
+        shapes = {tensor.index: self._shapes[tensor.index] for tensor in self._tensors}
         return Lowered(
-            graph, self._shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
-            tuple(layers), self._origins,
+            graph, shapes, steps, self._reasons, uses, values, parameters, self._unrolled,
+            tuple(layers), self._origins, unfit,
         )  # fmt: skip
 
     def _unrolled_layers(self) -> list[UnrolledLayer]:
@@ -178,7 +198,8 @@ class _Lowerer:
         around = EnclosingGraph((), self._tensors, self._shapes, lambda _, tensor: tensor.index)
         layers: list[UnrolledLayer] = []
         for layer, nodes in UnrolledLayers(self._graph, around).found():
-            is_lowered = layer.members <= self._steps.keys() - self._reasons.keys()
+            refused = self._reasons.keys() | self._unfit.keys()
+            is_lowered = layer.members <= self._steps.keys() - refused
             both = [*layers, layer]
             if not is_lowered or not in_order(self._graph.in_order, both, self._graph):
                 continue
@@ -214,15 +235,15 @@ class _Lowerer:
         return node is not self._own[node.index]
 
     def _note_added_tensors(self) -> None:
-        for tensor in self._tensors[len(self._shapes) :]:
-            self._shapes[tensor.index] = tensor.shape
+        for tensor in self._tensors[self._noted :]:
             if self.only is None or tensor.is_constant or tensor.is_variable:
-                self._sized.add(tensor.index)
+                self._shapes[tensor.index] = tensor.shape
+        self._noted = len(self._tensors)
 
     def _fold(self, node: Node) -> bool:
         """Replace the results of a node that depends only on constants and shapes by constants."""
         view = self._view(node)
-        results = fold(view, self._sized.__contains__)
+        results = fold(view, self._shapes.__contains__)
         if results is None:
             return False
         set_constants(self._tensors, view, results)
@@ -243,7 +264,6 @@ class _Lowerer:
             # Its variable's tensor is its last input.
             variable = self._counter.variable_of(node)
             self._shapes[variable] = self._tensors[variable].shape
-            self._sized.add(variable)
             own = self._nodes[node.index]
             self._nodes[node.index] = replace(own, inputs=(*own.inputs, variable))
             view = replace(view, node=replace(node, inputs=(*node.inputs, variable)))
@@ -275,18 +295,21 @@ class _Lowerer:
         for output in (step.output for step in steps):
             if output.tensor_shape is not None:
                 self._shapes[output.tensor] = output.tensor_shape
-                self._sized.add(output.tensor)
 
     def _refuse(self, node: Node, error: ops.Unsupported) -> None:
         is_named = self._is_inner(node) and not node.op.startswith("(")
         reason = f"{node.op} of its subgraph: {error}" if is_named else str(error)
+        may_fit = self._is_open and isinstance(error, ops.UnfitSizes)
         if self._is_wanted(node):
-            self._reasons.setdefault(node.index, reason)
+            (self._unfit if may_fit else self._reasons).setdefault(node.index, reason)
+        if may_fit:
+            return  # its outputs have the sizes in the file, like its inputs
         if isinstance(error, ops.RunTimeParameter):
             self._parameters |= {node.inputs[i]: node for i in error.inputs}
         if self._unsized.intersection(node.inputs) or self._is_sized_by_data(node, error):
             self._unsized.update(node.outputs)
-            self._sized.difference_update(node.outputs)
+            for index in node.outputs:
+                self._shapes.pop(index, None)
 
     def _is_sized_by_data(self, node: Node, error: ops.Unsupported) -> bool:
         """Whether data, or sizes that are not those in the file, decide those of its outputs."""
@@ -309,31 +332,18 @@ class Lowerings:
 
     Attributes:
         lower: `lower_graph` for this graph and device.
-        default: Every node, for the model's own shapes; for examples of the sizes that the file
-            leaves open, if that makes more nodes possible. Small inputs whose values give sizes of
-            tensors are constants in it, with example values.
-        own_shapes: The shape of every tensor for the model's own shapes of inputs.
+        default: Every node, for the model's own shapes of inputs. Small inputs whose values give
+            sizes of tensors are constants in it, with example values.
     """
 
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
         self.graph = graph
         self._quantized = quantized
         self.lower = partial(lower_graph, graph, limits, quantized=quantized)
-        self.default = self.judged({})
-        self.own_shapes = self.default.shapes
-        signatures = {i: graph.tensors[i].shape_signature or () for i in graph.inputs}
-        opened = {i: sizes for i, sizes in signatures.items() if min(sizes, default=0) < 0}
-        for size in OPEN_SIZES:
-            if self.default.reasons and opened:
-                shapes = {i: tuple(size if n < 0 else n for n in opened[i]) for i in opened}
-                self.default = min(self.default, self.judged(shapes), key=_refused)
-
-    def judged(self, shapes: Mapping[int, Shape]) -> Lowered:
-        """Every node for these shapes of inputs, with example values where these give sizes."""
-        first = lowered = self.lower(shapes)
-        while examples := _examples(lowered):
-            lowered = self.lower(shapes, values={**lowered.values, **examples})
-        return min(first, lowered, key=_refused)
+        first = self.default = self.lower()
+        while examples := _examples(self.default):
+            self.default = self.lower(values={**self.default.values, **examples})
+        self.default = min(first, self.default, key=lambda lowered: len(lowered.reasons))
 
     def with_limits(self, limits: Limits) -> Lowerings:
         """The same for a device with other limits."""
@@ -354,7 +364,8 @@ class Lowerings:
 
         Raises `UnsupportedModelError` if one of them cannot run with these.
         """
-        if not values and shapes.items() <= self.default.shapes.items():
+        is_default = not values and shapes.items() <= self.default.shapes.items()
+        if is_default and self.default.unfit.keys().isdisjoint(nodes):
             return self.default
         lowered = self.lower(shapes, nodes, values=values)
         if lowered.reasons:
@@ -362,10 +373,6 @@ class Lowerings:
             problem = f"cannot run on the GPU with the present shapes {inputs}"
             raise unsupported(self.graph, lowered.reasons, problem)
         return lowered
-
-
-def _refused(lowered: Lowered) -> int:
-    return len(lowered.reasons)
 
 
 def unsupported(graph: Graph, reasons: Mapping[int, str], problem: str) -> UnsupportedModelError:

@@ -86,7 +86,7 @@ class Subgraph:
         if tensor < 0 or not self.graph.tensors[tensor].is_constant:
             return False
         array = self.graph.tensors[tensor].array()
-        is_like_one = array.ndim < 3 or not number
+        is_like_one = (array.size == 1 and array.ndim < 3) or not number
         is_of_type = array.dtype.kind == "i" if isinstance(number, int) else array.dtype == "f4"
         return is_like_one and is_of_type and {*array.ravel().tolist()} == {number}
 

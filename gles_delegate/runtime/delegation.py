@@ -64,7 +64,7 @@ class Delegation:
     def set_shapes(self, details: Iterable[dict[str, Any]]) -> None:
         """Set tensors' shapes by shape inference, for inputs of the model's own shapes."""
         for each in details:
-            shape = self._context.lowerings.own_shapes[each["index"]]
+            shape = self._context.lowerings.default.shapes[each["index"]]
             each["shape"] = np.array(shape, np.int32)
 
     @property

@@ -67,6 +67,9 @@ PARTS = {
     "models": Part("damaged models", partial(_compare, damaged), 0.3),
     "graphs": Part("random graphs", partial(_compare, partial(drawn, KINDS)), 0.2),
     "copies": Part("random graphs of copies", partial(_compare, partial(drawn, ["copies"])), 0.2),
+    "branches": Part(
+        "random graphs of branches", partial(_compare, partial(drawn, ["branches"])), 0.2
+    ),
     "hard": Part("hard values", hard.attack, 0.1, lambda: len(hard.CASES)),
     "faults": Part(
         "faults of GL and EGL", partial(_alone, run_fault, 120), 0.2, lambda: len(cases())

@@ -30,6 +30,7 @@ SEEDS = {
     "models": range(0, 150, 4),
     "graphs": range(0, 40, 4),
     "copies": range(0, 80, 4),
+    "branches": range(0, 80, 4),
     "hard": range(0, len(CASES), 1600),
     "cache": range(0, 40, 4),
     "disks": range(1),
@@ -51,6 +52,7 @@ NEEDED = {"results": "pyarrow", "requests": "starlette", "sources": "av"}
 OFTEN = {
     "models": {"result of LiteRT": 1 / 5, "refused by both": 1 / 5},
     "graphs": {"result of LiteRT": 1 / 2},
+    "branches": {"result of LiteRT": 1 / 4},
     "hard": {"result of LiteRT": 2 / 3},
 }
 """Endings of cases, and the least share of the cases that must end so."""

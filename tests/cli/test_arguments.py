@@ -21,6 +21,7 @@ from tests.support.described_detectors import DescribedDetector
 from tests.support.example import EXAMPLES
 from tests.support.keras import KerasLayer, keras_model
 from tests.support.process import run_python
+from tests.support.sketch import Sketch
 from tests.support.small import small_model, with_a_detour
 from tests.support.tflite_builder import ModelBuilder, quantization
 
@@ -106,6 +107,19 @@ def test_tables_and_pairs_do_not_control_the_terminal(capsys: pytest.CaptureFixt
     text = capsys.readouterr().out
     assert text.count(r"\x1b]0;title\x07\x1b[31mred\r\x9b2J\u202ex</title>[/b]$") == 2
     assert text.count("\n") == 3
+
+
+def test_inspect_of_sizes_that_the_file_leaves_open(tmp_path: Path) -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((1, 1, 1, 3))
+    s.tensors[x]["shape_signature"] = [1, -1, -1, 3]
+    weights = [s.constant(s.normal((4, 3, 3, 3))), s.constant(s.normal((4,)))]
+    y = s.op("CONV_2D", [x, *weights], [(1, 1, 1, 4)], padding="VALID", stride_w=1, stride_h=1)
+    text = call("inspect", saved(tmp_path / "open.tflite", s.build([y])))
+    assert "1 of 1 nodes run on the GPU" in text
+    assert "node 0: its segment is planned when the sizes that the file leaves open" in text
+    assert "a window of 3 over 1 pixels" in text
+    assert "segment 0" not in text
 
 
 def test_inspect_counts_the_bytes_of_custom_metadata(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """IF, STABLEHLO_CASE and WHILE, whose subgraphs take their place."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,14 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning import inlining
 from gles_delegate.planning.lowering import lower_graph
-from tests.support.oracle import assert_close, in_litert, in_ours, run, run_litert
+from tests.support.oracle import (
+    assert_close,
+    in_litert,
+    in_ours,
+    litert_interpreter,
+    run,
+    run_litert,
+)
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import NO_INPUT, ModelBuilder
 
@@ -216,6 +224,172 @@ def test_a_run_does_not_choose_among_such_branches(op: str, found: str) -> None:
     y = s.op("IF", [signed(s, x), x], [s.tensor(SHAPE)], **options)
     lowered = lower_graph(read_model(s.build([y])), Limits())
     assert found in lowered.reasons[2]
+
+
+def rows_of(b: ModelBuilder, shape: tuple[int, ...], rows: int) -> int:
+    """The first rows of an input."""
+    x = b.input(shape)
+    begin, size = [0] * len(shape), [rows, *(-1 for _ in shape[1:])]
+    cut = [x, b.constant(np.array(begin, np.int32)), b.constant(np.array(size, np.int32))]
+    return b.op("SLICE", cut, [(rows if rows >= 0 else shape[0], *shape[1:])])
+
+
+def flat(b: ModelBuilder, shape: tuple[int, ...]) -> int:
+    new = b.constant(np.array([-1], np.int32))
+    return b.op("RESHAPE", [b.input(shape), new], [(int(np.prod(shape)),)])
+
+
+def total(b: ModelBuilder, shape: tuple[int, ...], keep_dims: bool) -> int:
+    axes = b.constant(np.arange(len(shape), dtype=np.int32))
+    result = tuple(1 for _ in shape) if keep_dims else ()
+    return b.op("SUM", [b.input(shape), axes], [result], keep_dims=keep_dims)
+
+
+BRANCHES: dict[str, Callable[[ModelBuilder, tuple[int, ...]], int]] = {
+    "all": lambda b, shape: b.op("TANH", [b.input(shape)], [shape]),
+    "the input": lambda b, shape: b.input(shape),
+    "a row": lambda b, shape: rows_of(b, shape, 1),
+    "no rows": lambda b, shape: rows_of(b, shape, 0),
+    "all rows": lambda b, shape: rows_of(b, shape, -1),
+    "flat": flat,
+    "a number": lambda b, shape: total(b, shape, keep_dims=False),
+    "a sum": lambda b, shape: total(b, shape, keep_dims=True),
+}
+
+
+def choosing(
+    op: str, first: str, second: str, shape: tuple[int, ...] = (3, 4), is_open: bool = False
+) -> bytes:
+    """A model that returns what one of two branches makes of its second input.
+
+    The first branch runs if its first input is true. `is_open`: the file leaves the rows open.
+    """
+    s = sketch()
+
+    def opened(b: ModelBuilder, tensor: int) -> None:
+        if is_open:
+            b.tensors[tensor]["shape_signature"] = [-1, *shape[1:]]
+
+    def made(name: str, b: ModelBuilder) -> list[int]:
+        result = BRANCHES[name](b, shape)
+        if name != "a row":
+            opened(b, result)
+        return [result]
+
+    condition, x = s.input((), np.bool_), s.input(shape)
+    opened(s, x)
+    chosen, result = [condition], [s.tensor(None)]
+    found = [s.subgraph(partial(made, name)) for name in (first, second)]
+    if op == "STABLEHLO_CASE":
+        options: dict[str, Any] = {"branch_subgraph_indices": found[::-1]}
+        chosen = [s.op("CAST", chosen, [s.tensor((), np.int32)])]
+    else:
+        options = {"then_subgraph_index": found[0], "else_subgraph_index": found[1]}
+    s.op(op, [*chosen, x], result, **options)
+    return s.build([*result, s.op("ABS", [x], [shape])])
+
+
+def chosen_by(interpreter: Any, condition: bool, x: np.ndarray[Any, Any]) -> Any:
+    first, second = interpreter.get_input_details()
+    interpreter.resize_tensor_input(second["index"], x.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(first["index"], np.array(condition))
+    interpreter.set_tensor(second["index"], x)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+@both_hosts
+@pytest.mark.parametrize("op", ["IF", "STABLEHLO_CASE"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("all", name) for name in BRANCHES] + [("a row", "all"), ("a number", "a sum")],
+)
+def test_the_size_of_a_result_is_that_of_its_branch(
+    host: Host, op: str, first: str, second: str
+) -> None:
+    """A selection would broadcast both results to one size."""
+    content = choosing(op, first, second)
+    x = np.linspace(-2, 3, 12, dtype=np.float32).reshape(3, 4)
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter, reference = host(delegate, content), litert_interpreter(content)
+        nodes = [node for node in delegate.report.nodes if node.op == op]
+        are_equal = {first, second} <= {"all", "the input", "all rows"}
+        assert [node.delegated for node in nodes] == [are_equal]
+        assert are_equal or "expected equal shapes" in nodes[0].reason
+        # LiteRT returns no tensor without elements whose size a run decides.
+        for condition in (True, True) if second == "no rows" else (True, False, True):
+            actual = chosen_by(interpreter, condition, x)
+            expected = chosen_by(reference, condition, x)
+            assert actual.shape == expected.shape
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+        del interpreter
+
+
+@both_hosts
+@pytest.mark.parametrize("op", ["IF", "STABLEHLO_CASE"])
+@pytest.mark.parametrize("shapes", [((1, 4), (3, 4)), ((1, 1), (2, 1))])
+def test_branches_whose_sizes_differ_after_a_resize(
+    host: Host, op: str, shapes: list[tuple[int, ...]]
+) -> None:
+    """The first sizes are equal, as long as there is one row."""
+    content = choosing(op, "all", "a row", shapes[0])
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter, reference = host(delegate, content), litert_interpreter(content)
+        assert delegate.report.fully_delegated
+        for shape in (*shapes, shapes[0]):
+            x = np.linspace(-2, 3, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+            if shape[0] > 1:
+                with pytest.raises((gd.UnsupportedModelError, RuntimeError), match="equal shapes"):
+                    chosen_by(interpreter, True, x)
+                continue
+            for condition in (True, False):
+                actual = chosen_by(interpreter, condition, x)
+                expected = chosen_by(reference, condition, x)
+                assert actual.shape == expected.shape
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+        del interpreter
+
+
+@both_hosts
+@pytest.mark.parametrize("other", ["a row", "all"])
+def test_branches_of_a_size_that_the_file_leaves_open(host: Host, other: str) -> None:
+    """The file gives it as 1, as many as a branch of one row has."""
+    content = choosing("IF", "the input", other, (1, 4), is_open=True)
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter, reference = host(delegate, content), litert_interpreter(content)
+        assert delegate.report.fully_delegated == (other == "all")
+        for rows in (1, 3, 2):
+            x = np.linspace(-2, 3, 4 * rows, dtype=np.float32).reshape(rows, 4)
+            for condition in (True, False):
+                actual = chosen_by(interpreter, condition, x)
+                expected = chosen_by(reference, condition, x)
+                assert actual.shape == expected.shape
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+        del interpreter
+
+
+@both_hosts
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)])
+@pytest.mark.parametrize("condition", [(), (1,), (1, 1, 1)])
+def test_a_condition_of_a_higher_rank(
+    host: Host, shape: tuple[int, ...], condition: tuple[int, ...]
+) -> None:
+    s = sketch()
+    chosen, x = s.feed(values=np.ones(condition), dtype="bool"), s.feed(shape)
+    options = {
+        "then_subgraph_index": s.subgraph(lambda b: [b.op("NEG", [b.input(shape)], [shape])]),
+        "else_subgraph_index": s.subgraph(lambda b: [b.op("ABS", [b.input(shape)], [shape])]),
+    }
+    y = s.op("IF", [chosen, x], [s.tensor(shape)], **options)
+    content = s.build([y])
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        assert delegate.report.fully_delegated
+        for feeds in (s.feeds, [~s.feeds[0], s.feeds[1]]):
+            (actual,), (expected,) = run(interpreter, feeds), run_litert(content, feeds)
+            assert actual.shape == expected.shape == shape
+            assert_close([actual], [expected])
 
 
 @both_hosts

@@ -146,6 +146,50 @@ def test_sizes_that_shapes_give(dtype: str, host: Callable[..., Any]) -> None:
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("between", ["FILL", "ABS", "RANGE", "BROADCAST_ARGS", "TILE"])
+@pytest.mark.parametrize("host", [in_ours, in_litert])
+def test_the_shape_of_what_is_folded(between: str, host: Callable[..., Any]) -> None:
+    """The shape of a tensor that the shape of the input gives, for other shapes, too."""
+    s = Sketch(np.random.default_rng(0))
+    number = SCHEMA_NUMBERS["int32"]
+    x = s.feed((2, 4))
+    shape = s.op("SHAPE", [x], [s.tensor((2,), "int32")], out_type=number)
+    one = s.constant(np.array(1, np.float32))
+    if between == "RANGE":
+        first, step = s.constant(np.array(0, np.int32)), s.constant(np.array(1, np.int32))
+        cut = [shape, *(s.constant(np.array([n], np.int32)) for n in (0, 1, 1))]
+        rows = s.op("STRIDED_SLICE", cut, [s.tensor((), "int32")], shrink_axis_mask=1)
+        middle = s.op("RANGE", [first, rows, step], [s.tensor((2,), "int32")])
+    elif between == "BROADCAST_ARGS":
+        ones = s.constant(np.array([1, 1], np.int32))
+        middle = s.op("BROADCAST_ARGS", [shape, ones], [s.tensor((2,), "int32")])
+        middle = s.op("FILL", [middle, one], [s.tensor((2, 4))])
+    elif between == "TILE":
+        middle = s.op("TILE", [s.constant(np.ones((1, 1), np.float32)), shape], [(2, 4)])
+    else:
+        middle = s.op("FILL", [shape, one], [s.tensor((2, 4))])
+        if between == "ABS":
+            middle = s.op("ABS", [middle], [(2, 4)])
+    rank = 1 if between == "RANGE" else 2
+    again = s.op("SHAPE", [middle], [s.tensor((rank,), "int32")], out_type=number)
+    filled = s.op("FILL", [again, one], [s.tensor((2, 4)[:rank])])
+    if rank == 1:
+        filled = s.op("RESHAPE", [filled, s.constant(np.array([-1, 1], np.int32))], [(2, 1)])
+    content = s.build([s.op("ADD", [x, filled], [(2, 4)])])
+    reference = LiteRt(model_content=content)
+    with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:
+        interpreter = host(delegate, content)
+        assert delegate.report.fully_delegated
+        for rows in (2, 5, 1, 3):
+            inputs = [s.normal((rows, 4))]
+            for each in (interpreter, reference):
+                each.resize_tensor_input(0, inputs[0].shape)
+                each.allocate_tensors()
+            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            assert actual.shape == expected.shape == (rows, 4)
+            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+
+
 def test_a_shape_that_is_a_result() -> None:
     s = Sketch(np.random.default_rng(0))
     x = s.feed((2, 3, 5))
@@ -167,7 +211,22 @@ def test_a_shape_of_another_type_than_litert_gives_it(op: str) -> None:
     options = {"out_type": SCHEMA_NUMBERS["int64"]} if op == "SHAPE" else {}
     dtype = "int32" if op == "SHAPE" else "int64"
     y = s.op(op, [s.feed((2, 3))], [s.tensor((2,) if op == "SHAPE" else (), dtype)], **options)
-    assert lower_graph(read_model(s.build([y])), Limits()).reasons
+    (reason,) = lower_graph(read_model(s.build([y])), Limits()).reasons.values()
+    assert "outputs of these types" in reason
+
+
+def test_why_planning_does_not_compute_it() -> None:
+    """These ops have an implementation."""
+    s = Sketch(np.random.default_rng(0))
+    number = SCHEMA_NUMBERS["int32"]
+    unknown = s.op("Mystery", [s.feed((2, 3))], [(2, 3)])
+    shape = s.op("SHAPE", [unknown], [s.tensor((2,), "int32")], out_type=number)
+    ends = [s.constant(np.array(n, np.int32)) for n in (0, 1 << 20, 1)]
+    many = s.op("RANGE", ends, [s.tensor((1 << 20,), "int32")])
+    graph = read_model(s.build([shape, many]))
+    assert "1048576 elements; expected at most 65536" in lower_graph(graph, Limits()).reasons[2]
+    reasons = lower_graph(graph, Limits(), {graph.inputs[0]: (4, 3)}, only=[1]).reasons
+    assert reasons == {1: f"tensor {unknown} has a size known only at run time"}
 
 
 def test_what_litert_refuses_is_left_to_it() -> None:

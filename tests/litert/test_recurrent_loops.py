@@ -139,6 +139,7 @@ DAMAGED = (
     ("lstm", "turns"), ("lstm", "next input"), ("lstm", "list of cells"), ("lstm", "list position"),
     ("lstm", "activation"), ("lstm", "states"), ("lstm", "input twice"), ("lstm", "old cell"),
     ("lstm", "input axis"), ("gru", "one"), ("gru", "activation"), ("gru, reset first", "one"),
+    ("gru", "ones"), ("gru, reset first", "ones"),
 )  # fmt: skip
 
 

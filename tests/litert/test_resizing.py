@@ -2,8 +2,9 @@
 
 import itertools
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,11 @@ import gles_delegate as gd
 from gles_delegate.device.limits import Limits
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.program import Program
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning import resizing
-from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.lowering import Lowerings, lower_graph
+from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import Plan
 from gles_delegate.shaders.dispatch import Dispatch
 from tests.litert.test_ops import check
@@ -174,19 +177,95 @@ def test_every_number_may_be_a_uniform(
         check(case, context)
 
 
-def open_network() -> bytes:
-    """A convolution without padding of pictures of any size, which the file gives as 1 x 1."""
-    s = Sketch(np.random.default_rng(0))
-    x = s.input((1, 1, 1, 3))
-    s.tensors[x]["shape_signature"] = [1, -1, -1, 3]
-    weights = [s.constant(s.normal((4, 3, 3, 3))), s.constant(s.normal((4,)))]
-    window = dict(padding="VALID", stride_w=1, stride_h=1)
-    return s.build([s.op("CONV_2D", [x, *weights], [(1, 1, 1, 4)], **window)])
+def opened(s: Sketch, *signature: int) -> int:
+    """An input of these sizes; -1 for those that the file leaves open, and gives as 1."""
+    x = s.input(tuple(max(size, 1) for size in signature))
+    s.tensors[x]["shape_signature"] = list(signature)
+    return x
+
+
+def window(s: Sketch, x: int, kernel: tuple[int, int, int, int], **options: Any) -> int:
+    """A convolution, without padding, with 1 pixel in the file."""
+    weights = [s.constant(s.normal(kernel, 1 / sqrt(prod(kernel[1:]))))]
+    weights.append(s.constant(s.normal(kernel[:1])))
+    sliding = {"padding": "VALID", "stride_w": 1, "stride_h": 1, **options}
+    return s.op("CONV_2D", [x, *weights], [(1, 1, 1, kernel[0])], **sliding)
+
+
+def of_a_picture(s: Sketch) -> list[int]:
+    return [window(s, opened(s, 1, -1, -1, 3), (4, 3, 3, 3))]
+
+
+def of_a_sound(s: Sketch) -> list[int]:
+    """The batch and the length are open, and the window is as long as few batches are large."""
+    x = s.op("EXPAND_DIMS", [opened(s, -1, -1), s.constant(np.int32(1))], [(1, 1, 1)])
+    x = s.op("EXPAND_DIMS", [x, s.constant(np.int32(3))], [(1, 1, 1, 1)])
+    y = window(s, x, (5, 1, 512, 1), stride_w=160)
+    return [s.op("MEAN", [y, s.constant(np.int32([1, 2]))], [(1, 5)])]
+
+
+def pooled(s: Sketch) -> list[int]:
+    """Windows behind windows."""
+    y = window(s, opened(s, -1, -1, -1, 3), (4, 5, 5, 3))
+    halves = dict(stride_w=2, stride_h=2, filter_width=2, filter_height=2, padding="VALID")
+    y = s.op("MAX_POOL_2D", [y], [(1, 1, 1, 4)], **halves)
+    return [s.op("TANH", [window(s, y, (5, 3, 2, 4))], [(1, 1, 1, 5)])]
+
+
+def down_and_up(s: Sketch) -> list[int]:
+    """A quarter of the size, and back to it."""
+    x, one = opened(s, -1, -1, -1, 4), s.constant(np.int32([1]))
+    y = window(s, x, (4, 3, 3, 4), padding="SAME", stride_w=4, stride_h=4)
+    shape = s.op("SHAPE", [y], [s.tensor((4,), "int32")], out_type=SCHEMA_NUMBERS["int32"])
+    sides = s.op("STRIDED_SLICE", [shape, one, s.constant(np.int32([3])), one], [(2,)])
+    sides = s.op("MUL", [sides, s.constant(np.int32([4, 4]))], [(2,)])
+    y = s.op("RESIZE_NEAREST_NEIGHBOR", [y, sides], [s.tensor((1, 1, 1, 4))])
+    return [s.op("ADD", [x, y], [(1, 1, 1, 4)])]
+
+
+def frames(s: Sketch) -> list[int]:
+    """A hundred samples each."""
+    x = s.op("RESHAPE", [opened(s, -1, -1), s.constant(np.int32([-1, 100]))], [(1, 100)])
+    layer = [s.constant(s.normal((7, 100))), s.constant(s.normal((7,)))]
+    return [s.op("FULLY_CONNECTED", [x, *layer], [(1, 7)])]
+
+
+def positions(s: Sketch) -> list[int]:
+    """Attention among 37 places."""
+    x = opened(s, -1, -1, 8)
+    y = s.op("ADD", [x, s.constant(s.normal((37, 8)))], [(1, 37, 8)])
+    shares = s.op("BATCH_MATMUL", [y, x], [(1, 37, 37)], adj_y=True)
+    return [
+        s.op("BATCH_MATMUL", [s.op("SOFTMAX", [shares], [(1, 37, 37)], beta=1.0), x], [(1, 37, 8)])
+    ]
+
+
+def parts(s: Sketch) -> list[int]:
+    x, axis = opened(s, -1, -1, 6), s.constant(np.array(1, np.int32))
+    results = [s.tensor((1, 1, 6)) for _ in range(5)]
+    s.op("SPLIT", [axis, x], results, num_splits=5)
+    return [s.op("CONCATENATION", results[::-1], [(1, 1, 6)], axis=1)]
+
+
+OPEN = {
+    of_a_picture: [(1, 60, 80, 3), (1, 3, 3, 3), (1, 7, 4, 3)],
+    of_a_sound: [(1, 1760), (2, 512), (3, 25_000)],
+    pooled: [(1, 20, 31, 3), (2, 40, 9, 3)],
+    down_and_up: [(1, 16, 64, 4), (2, 32, 8, 4)],
+    frames: [(1, 300), (2, 700)],
+    positions: [(1, 37, 8), (3, 37, 8)],
+    parts: [(1, 10, 6), (4, 35, 6)],
+}
+"""Networks by function, and sizes of their inputs; LiteRT, too, refuses 1."""
 
 
 @pytest.mark.parametrize("host", ["ours", "ours without LiteRT", "LiteRT's"])
-def test_sizes_that_the_file_leaves_open(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = open_network()
+@pytest.mark.parametrize("network", OPEN)
+def test_sizes_that_the_file_leaves_open(
+    network: Callable[[Sketch], list[int]], host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s = Sketch(np.random.default_rng(0))
+    content, sizes = s.build(network(s)), OPEN[network]
     reference = Interpreter(model_content=content)
     with gd.GpuDelegate(model=content) as delegate:
         if host == "ours without LiteRT":
@@ -194,12 +273,51 @@ def test_sizes_that_the_file_leaves_open(host: str, monkeypatch: pytest.MonkeyPa
         kind = Interpreter if host == "LiteRT's" else gd.Interpreter
         interpreter = kind(model_content=content, experimental_delegates=[delegate])
         assert delegate.report.fully_delegated
-        for height, width in ((60, 80), (3, 3), (7, 4)):
-            picture = np.random.default_rng(0).standard_normal((1, height, width, 3), np.float32)
+        for size in (*sizes, sizes[0]):
+            x = s.normal(size)
             for each in (interpreter, reference):
-                each.resize_tensor_input(0, picture.shape)
+                each.resize_tensor_input(0, x.shape)
                 each.allocate_tensors()
-            assert_close(run(interpreter, [picture]), run(reference, [picture]))
-        interpreter.resize_tensor_input(0, (1, 1, 1, 3))
-        with pytest.raises((gd.UnsupportedModelError, RuntimeError), match="a window of 3 over 1"):
-            interpreter.allocate_tensors()
+            assert_close(run(interpreter, [x]), run(reference, [x]))
+        if network is of_a_picture:
+            interpreter.resize_tensor_input(0, (1, 1, 1, 3))
+            refused = pytest.raises((gd.UnsupportedModelError, RuntimeError), match="3 over 1")
+            with refused:
+                interpreter.allocate_tensors()
+
+
+@pytest.mark.parametrize("kind", [gd.Interpreter, Interpreter])
+@pytest.mark.parametrize("on_cpu", ["the first node", "the last node"])
+def test_open_sizes_and_nodes_on_the_cpu(kind: Callable[..., Any], on_cpu: str) -> None:
+    s = Sketch(np.random.default_rng(0))
+    content = s.build(pooled(s))
+    options = gd.GpuDelegateOptions(
+        first_delegate_node_index=int(on_cpu == "the first node"), last_delegate_node_index=2
+    )
+    reference = Interpreter(model_content=content)
+    with gd.GpuDelegate(options, model=content) as delegate:
+        interpreter = kind(model_content=content, experimental_delegates=[delegate])
+        assert not delegate.report.fully_delegated
+        assert delegate.report.segments == 1
+        for size in OPEN[pooled]:
+            x = s.normal(size)
+            for each in (interpreter, reference):
+                each.resize_tensor_input(0, x.shape)
+                each.allocate_tensors()
+            assert_close(run(interpreter, [x]), run(reference, [x]))
+        del interpreter
+
+
+def test_only_sizes_may_come_to_fit() -> None:
+    """Nodes that another size does not help stay on the CPU, and nodes between them do not."""
+    s = Sketch(np.random.default_rng(0))
+    y = window(s, opened(s, 1, -1, -1, 3), (4, 5, 5, 3))
+    y = s.op("Mystery", [y], [(1, 1, 1, 4)])
+    content = s.build([s.op("TANH", [window(s, y, (5, 3, 2, 4))], [(1, 1, 1, 5)])])
+    lowered = Lowerings(read_model(content), Limits()).default
+    assert lowered.reasons == {1: "the op has no GPU implementation"}
+    assert lowered.unfit == {
+        0: "a window of 5 over 1 pixels without padding",
+        2: "a window of 3 over 1 pixels without padding",
+    }
+    assert [partition.segments for partition in choose_partitions([lowered])] == [((0,), (2, 3))]

@@ -156,6 +156,35 @@ def test_wrong_calls() -> None:
             runner(x=X[:, :4])
 
 
+@both_hosts
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_names_have_litert_s_order(host: Host, is_whole: bool) -> None:
+    """Sorted, whatever their order in the file: apps take results by position."""
+    b = ModelBuilder()
+    inputs = {f"args_{i}": b.input((1, 2), name=f"x{i}") for i in (2, 10, 0, 1)}
+    outputs = {}
+    for i, x in zip((11, 0, 2, 1), inputs.values(), strict=True):
+        last = b.op("ADD", [x, b.constant(np.full((1, 2), i, np.float32))], [(1, 2)])
+        outputs[f"output_{i}"] = last
+    content = b.build([*outputs.values()], signatures={"main": (inputs, outputs, 0)})
+    options = gd.GpuDelegateOptions() if is_whole else ONE_NODE
+    feeds = {name: np.float32([[i, -i]]) for i, name in enumerate(inputs)}
+    with gd.GpuDelegate(options, model=content) as delegate:
+        ours, theirs = host(delegate, content), LiteRt(model_content=content)
+        assert ours.get_signature_list() == theirs.get_signature_list()
+        listed = ours.get_signature_list()["main"]
+        assert listed["outputs"] == ["output_0", "output_1", "output_11", "output_2"]
+        runners = [each.get_signature_runner() for each in (ours, theirs)]
+        details = [(r.get_input_details(), r.get_output_details()) for r in runners]
+        for one, other in zip(*details, strict=True):
+            assert [*one] == [*other]
+            assert [d["index"] for d in one.values()] == [d["index"] for d in other.values()]
+        actual, expected = (runner(**feeds) for runner in runners)
+        assert [*actual] == [*expected]
+        for one, other in zip(actual.values(), expected.values(), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_a_model_of_one_signature_that_runs_another_subgraph() -> None:
     b = ModelBuilder()
     b.subgraph(layers(1, 1))

@@ -259,7 +259,7 @@ class KerasLayer:
         else:
             scaled = self._product(b, mul(reset, h), self.units, 1)
         new = tanh(add(of_x[2], scaled))
-        number = 2.0 if self.damage == "one" else 1.0
+        number = 2.0 if self.damage == "one" else np.ones((7, 1) if self.damage == "ones" else ())
         rest = sub(b.constant(np.array(number, np.float32)), update)
         return [add(mul(update, h), mul(rest, new))]
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from tests.support.random_branches import random_branches
 from tests.support.random_copies import random_copies
 from tests.support.random_types import random_types
 from tests.support.random_views import random_views
@@ -17,10 +18,11 @@ from tests.support.sketch import Dims, Sketch
 from tests.support.tflite_builder import quantization
 
 Kind: TypeAlias = Literal[
-    "float32", "int8", "uint8", "int16", "dynamic range", "types", "copies", "views"
+    "float32", "int8", "uint8", "int16", "dynamic range", "types", "copies", "views", "branches"
 ]
 KINDS: tuple[Kind, ...] = ("float32", "int8", "uint8", "int16", "dynamic range", "types", "views")
-"""All but copies: networks of these types, and graphs of random_types.py and random_views.py."""
+"""All but copies and branches, which `tests.attack` draws: networks of these types, and graphs of
+random_types.py and random_views.py."""
 
 _UNARY = ("RELU", "RELU6", "TANH", "LOGISTIC")
 _BINARY = ("ADD", "SUB", "MUL", "MAXIMUM")
@@ -68,9 +70,9 @@ def random_graph(
 
     Args:
         choose: The first of each choice is the simplest.
-        kind: Type of the tensors; with "dynamic range", only weights are int8. "types", "copies"
-            and "views" are the graphs of random_types.py, random_copies.py and random_views.py,
-            which have their own sizes.
+        kind: Type of the tensors; with "dynamic range", only weights are int8. "types", "copies",
+            "views" and "branches" are the graphs of random_types.py, random_copies.py,
+            random_views.py and random_branches.py, which have their own sizes.
         sizes: Heights and widths of the inputs.
         twin: Of a "dynamic range" graph the same with weights in float32.
     """
@@ -80,6 +82,8 @@ def random_graph(
         return random_copies(choose, ops)
     if kind == "views":
         return random_views(choose, ops)
+    if kind == "branches":
+        return random_branches(choose, ops)
     depth, batch = choose.choice(channels), choose.choice(batches)
     graph = _Graph(Sketch(np.random.default_rng(choose.getrandbits(16))), choose, kind, twin)
     shape = (batch, *choose.choice(sizes), depth)

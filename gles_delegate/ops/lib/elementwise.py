@@ -9,7 +9,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Quantization
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import broadcast_shapes, broadcast_strides, merged
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Kind, Operand, Shape, Step, Value
 
 TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
@@ -28,8 +28,10 @@ def stablehlo(node: NodeView, function: str, *types: str, swapped: bool = False)
     refuse_quantized(node)
     a, b = inputs(node, (0, 1), *types)
     dtype = node.dtype(0)
-    if a.shape != b.shape or dtype == "float16":
-        raise Unsupported(f"{dtype} of shapes {list(a.shape)} and {list(b.shape)}; expected one")
+    if dtype == "float16":
+        raise Unsupported("the inputs are float16; expected float32")
+    if a.shape != b.shape:
+        raise UnfitSizes(f"the shapes {list(a.shape)} and {list(b.shape)}; expected one")
     output = node.output(a.shape, kind=a.kind, dtype=dtype)
     return [elementwise(node, (b, a) if swapped else (a, b), output, function, wrapped(dtype))]
 

@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from gles_delegate.ops.lib.node import Unsupported
+from gles_delegate.ops.lib.node import UnfitSizes, Unsupported
 from gles_delegate.shaders.dispatch import Shape
 
 
@@ -22,7 +22,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
         return np.broadcast_shapes(*shapes)
     except ValueError:
         names = " and ".join(str(list(shape)) for shape in shapes)
-        raise Unsupported(f"the shapes {names} do not broadcast") from None
+        raise UnfitSizes(f"the shapes {names} do not broadcast") from None
 
 
 def broadcast_strides(shape: Shape, target: Shape) -> Shape:

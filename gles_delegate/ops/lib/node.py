@@ -28,6 +28,10 @@ class Unsupported(Exception):
     """Raised by a lowering: why the node cannot run on the GPU."""
 
 
+class UnfitSizes(Unsupported):
+    """The sizes of the inputs do not fit the node, and LiteRT refuses them, too."""
+
+
 class RunTimeParameter(Unsupported):
     """Integers that must be constant, such as a shape or an axis, are computed at run time.
 
@@ -176,7 +180,7 @@ class NodeView:
             raise Unsupported(f"output {i} is {tensor.dtype}; expected {dtype}")
         sizes = tuple(map(int, shape))
         if min(sizes, default=0) < 0:
-            raise Unsupported(f"output {i} of shape {list(sizes)}; expected sizes of 0 or more")
+            raise UnfitSizes(f"output {i} of shape {list(sizes)}; expected sizes of 0 or more")
         return Value(tensor.index, sizes, kind=kind)
 
     def scratch(self, shape: Iterable[int], name: str, kind: Kind = "float") -> Value:

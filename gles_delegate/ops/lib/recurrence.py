@@ -18,7 +18,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.views import Target, View, view
 from gles_delegate.shaders.dispatch import (
@@ -340,11 +340,11 @@ class _Layer:
             )
         x = node.input(self.inputs.x)
         if x.channels != depth or x.pixels != times.steps * times.batch:
-            raise Unsupported(f"weights for {depth} channels on an input of shape {list(x.shape)}")
+            raise UnfitSizes(f"weights for {depth} channels on an input of shape {list(x.shape)}")
         for i, size in zip(self.inputs.state, (self.channels, self.units), strict=True):
             if node.input(i).elements != times.batch * size:
                 shape = list(node.shape(i))
-                raise Unsupported(f"a state of shape {shape} for {times.batch} x {size}")
+                raise UnfitSizes(f"a state of shape {shape} for {times.batch} x {size}")
 
 
 def lstm_layer(
@@ -455,7 +455,7 @@ def input_sum(
         return product(node, node.input(x), output, inputs=(weights, bias))
     second = node.input(aux)
     if second.pixels != output.pixels or second.channels != node.shape(aux_weights)[-1]:
-        raise Unsupported(
+        raise UnfitSizes(
             f"a second input of shape {list(second.shape)} for {output.pixels} pixels, and weights "
             f"of {list(node.shape(aux_weights))}"
         )

@@ -147,8 +147,7 @@ def lower(node: NodeView) -> list[Step]:
     """
     entry, version = op_of(node.op), node.node.version
     if entry.lower is None:
-        is_flex = node.op.startswith(TENSORFLOW)
-        raise Unsupported(TENSORFLOW_OP if is_flex else "the op has no GPU implementation")
+        raise Unsupported(_without_lowering(node, entry))
     if version > entry.max_version:
         raise Unsupported(f"version {version} of the op; expected at most {entry.max_version}")
     if reason := dict(node.limits.wrong_ops).get(node.op):
@@ -156,6 +155,18 @@ def lower(node: NodeView) -> list[Step]:
     if not node.outputs and entry.has_outputs:
         raise Unsupported("the node has no outputs; expected at least one")
     return entry.lower(node, entry.options.read(node.node))
+
+
+def _without_lowering(node: NodeView, entry: Op) -> str:
+    """Why a node of an op that has no lowering does not run on the GPU."""
+    if node.op.startswith(TENSORFLOW):
+        return TENSORFLOW_OP
+    unsized = [i for i in node.inputs if i not in node.shapes]
+    if entry.folds_shapes and unsized:
+        return f"tensor {unsized[0]} has a size known only at run time"
+    if entry.fold is not None:
+        return "planning computes it, but not from inputs and to outputs of these types and sizes"
+    return "the op has no GPU implementation"
 
 
 def keeps_rows(node: NodeView, having: Set[int], count: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.shaders.dispatch import Define
 
 SAME, VALID = 0, 1
@@ -167,5 +167,5 @@ def span(
     # Without padding, LiteRT's division truncates, so a window slightly too large gives size 0.
     out = -(-size // stride) if same else int((size + stride - extent) / stride)
     if out < 0 and not may_exceed:
-        raise Unsupported(f"a window of {extent} over {size} pixels without padding")
+        raise UnfitSizes(f"a window of {extent} over {size} pixels without padding")
     return out, max((out - 1) * stride + extent - size, 0) // 2
