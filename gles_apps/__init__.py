@@ -5,7 +5,7 @@ Its version is 0.x: public names, which the pages of the documentation show, may
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+__version__ = "0.1.1"
 
 if not TYPE_CHECKING:
 
