@@ -232,7 +232,7 @@ def test_a_handler_of_c_is_left_alone(tmp_path: Any) -> None:
     calls: list[int] = []
     signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
     with (tmp_path / "trace").open("w+") as trace:
-        faulthandler.register(signal.SIGUSR1, trace, chain=False)
+        faulthandler.register(signal.SIGUSR1, trace, all_threads=False, chain=False)
         with SignalsDeferred():
             os.kill(os.getpid(), signal.SIGUSR1)
         os.kill(os.getpid(), signal.SIGUSR1)
