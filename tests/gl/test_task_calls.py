@@ -401,6 +401,25 @@ def test_the_rest_of_a_stream_of_sounds_is_classified() -> None:
         task.classify_async(block, 200)
 
 
+@pytest.mark.parametrize("channels", [0, 1, 2])
+def test_windows_of_sounds_by_their_channels(channels: int) -> None:
+    """A network without a number of channels has one, which is the mean of a sound's."""
+    clip = np.random.default_rng(0).random((10, 2), np.float32)
+    seen = clip if channels == 2 else clip.mean(1, keepdims=True)
+    windows = np.pad(seen, ((0, 2), (0, 0))).reshape(3, -1)
+    base = mp.BaseOptions(model_asset_buffer=sound_classifier(channels))
+    with audio.AudioClassifier(audio.AudioClassifierOptions(base)) as task:
+        results = task.classify(containers.AudioData.create_from_array(clip, RATE))
+        if channels == 2:
+            mono = containers.AudioData.create_from_array(clip[:, 0], RATE)
+            with pytest.raises(ValueError, match=r"has 1 channel\(s\) but the model requires 2"):
+                task.classify(mono)
+    assert [each.timestamp_ms for each in results] == [0, SAMPLES, 2 * SAMPLES]
+    for result, window in zip(results, windows, strict=True):
+        scores = {c.index: c.score for c in result.classifications[0].categories}
+        assert [scores[i] for i in range(len(window))] == pytest.approx(window)
+
+
 def test_threads_share_a_task(expected: Any) -> None:
     with vision.ImageSegmenter(options()) as segmenter, ThreadPoolExecutor(4) as threads:
 
@@ -695,6 +714,20 @@ def test_the_apps_context_stays_on_its_thread(app: moderngl.Context) -> None:
         vision.ImageSegmenter(
             options(context=app, running_mode=MODES.LIVE_STREAM, result_callback=print)
         )
+
+
+def test_each_of_an_apps_contexts_has_its_tasks(expected: Any) -> None:
+    """Whichever is current when a task is made."""
+    apps = gd.EglContext(), gd.EglContext()
+    tasks = []
+    for egl in apps:
+        with egl:
+            tasks.append(vision.ImageSegmenter(options(context="current")))
+    for egl, segmenter in zip(apps, tasks, strict=True):
+        with egl:
+            np.testing.assert_array_equal(mask_of(segmenter.segment(image(FRAME))), expected)
+            segmenter.close()
+        egl.release()
 
 
 def test_textures_of_a_context_that_shares(expected: Any, app: moderngl.Context) -> None:

@@ -13,13 +13,13 @@ from PIL import Image as Pictures
 
 import gles_apps.tasks as mp
 from gles_apps.tasks import vision
-from gles_apps.vision import find_detector
+from gles_apps.vision import find_detector, read_detections
 from gles_delegate.cli.group import gles_delegate
 from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import TensorMetadata
 from tests.support.bundles import aligned_bundle
 from tests.support.described_detectors import DescribedDetector
-from tests.support.fake_networks import fake_network
+from tests.support.fake_networks import MARKED, a_channel, fake_network, linear_network
 from tests.support.mediapipe import image
 
 BLACK = image(np.zeros((200, 200, 3), np.uint8))
@@ -198,6 +198,24 @@ def test_classes_of_such_a_detector() -> None:
     assert [each.found.score for each in found] == pytest.approx([s for _, s, _ in expected])
 
 
+def test_key_points_of_such_a_detector() -> None:
+    """Two after the four numbers of each box, y first, in the scales of positions."""
+    network = described(boxes=np.random.default_rng(6).normal(0, 0.3, (1, 6, 8)))
+    known = [TensorMetadata(detector=network.decoding())] * 2
+    shapes = [network.boxes.shape, network.scores.shape]
+    preset = find_detector((1, 32, 32, 3), shapes, known)
+    found = read_detections([network.boxes, network.scores], preset)
+    expected = decoded(network, 0.5)
+    assert [each.score for each in found] == pytest.approx([score for _, score, _ in expected])
+    for detection in found:
+        (i,) = np.flatnonzero(
+            np.isclose(network.scores[0].max(1), -np.log(1 / detection.score - 1))
+        )
+        offsets = network.boxes[0, i, 4:].reshape(2, 2)[:, ::-1] / network.scales[:2]
+        x_y, sides = network.anchors[i, :2], network.anchors[i, 2:]
+        np.testing.assert_allclose(detection.key_points, x_y + sides * offsets, atol=1e-6)
+
+
 def test_such_a_detector_by_the_command_line(tmp_path: Path) -> None:
     network = described()
     (tmp_path / "m.tflite").write_bytes(network.build())
@@ -251,3 +269,43 @@ def test_metadata_of_another_detector_is_refused(change: Any, message: str) -> N
     base = mp.BaseOptions(model_asset_buffer=described(**change).build())
     with pytest.raises(ModelError, match=message):
         vision.ObjectDetector(vision.ObjectDetectorOptions(base))
+
+
+@pytest.mark.parametrize("delegate", [None, mp.BaseOptions.Delegate.CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize(("normalized", "quantized"), [(False, False), (True, False), (True, True)])
+def test_feature_vectors(normalized: bool, quantized: bool, delegate: Any) -> None:
+    weights = np.random.default_rng(4).normal(0, 1, (5, 3)).astype(np.float32)
+    base = mp.BaseOptions(model_asset_buffer=linear_network(weights), delegate=delegate)
+    options = vision.ImageEmbedderOptions(base, l2_normalize=normalized, quantize=quantized)
+    colors, raw, found = np.uint8([[250, 20, 90], [40, 200, 10]]), [], []
+    with vision.ImageEmbedder.create_from_options(options) as embedder:
+        for color in colors:
+            (embedding,) = embedder.embed(image(np.full((30, 40, 3), color))).embeddings
+            assert (embedding.head_index, embedding.head_name) == (0, None)
+            vector = weights.astype(np.float64) @ (color / 255)
+            raw.append(vector)
+            if normalized:
+                vector = vector / np.sqrt((vector**2).sum())
+            if quantized:
+                assert embedding.embedding.dtype == np.uint8
+                actual = embedding.embedding.view(np.int8) / 128
+            else:
+                actual = embedding.embedding
+            np.testing.assert_allclose(actual, vector, atol=0.51 / 128 if quantized else 1e-4)
+            found.append(embedding)
+    cosine = raw[0] @ raw[1] / np.sqrt((raw[0] ** 2).sum() * (raw[1] ** 2).sum())
+    actual = vision.ImageEmbedder.cosine_similarity(*found)
+    assert actual == pytest.approx(cosine, abs=0.02 if quantized else 1e-4)
+
+
+@pytest.mark.parametrize("delegate", [None, mp.BaseOptions.Delegate.CPU], ids=["gpu", "cpu"])
+def test_a_segmenter_of_four_channels_sees_all_pixels(delegate: Any) -> None:
+    """It sees a picture of four times its size smoothed, not one pixel of four."""
+    cell = np.full((4, 4, 3), 240, np.uint8)
+    cell[1:3, 1:3] = 0
+    pixels = np.tile(cell, (*MARKED, 1))
+    base = mp.BaseOptions(model_asset_buffer=a_channel(0), delegate=delegate)
+    with vision.ImageSegmenter(vision.ImageSegmenterOptions(base)) as segmenter:
+        (mask,) = segmenter.segment(image(pixels)).confidence_masks or ()
+    inner = mask.numpy_view()[16:-16, 16:-16, 0]
+    np.testing.assert_allclose(inner, cell.mean() / 255, atol=1e-2)

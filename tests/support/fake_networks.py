@@ -136,6 +136,19 @@ def a_channel(number: int, channels: int = 4) -> bytes:
     return labelled(b, y, ["object"])
 
 
+def linear_network(weights: Floats) -> bytes:
+    """A network of pictures [1, 8, 8, 3] with the scores weights @ mean color, colors of 0 to 1.
+
+    Args:
+        weights: [scores, 3].
+    """
+    b = ModelBuilder()
+    x = b.input((1, 8, 8, 3))
+    mean = b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [(1, 3)])
+    y = b.op("FULLY_CONNECTED", [mean, b.constant(weights), -1], [(1, len(weights))])
+    return labelled(b, y, [f"class {i}" for i in range(len(weights))])
+
+
 @dataclass
 class GestureNetworks:
     """A twin of gesture_recognizer.task: an embedder with a hyperbolic tangent, and classifiers.

@@ -18,6 +18,7 @@ from gles_apps.tasks.image import CHANNELS
 from gles_apps.tasks.task import seen_region
 from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_detection, draw_landmarks
 from gles_apps.tasks.vision.face_landmarker import BLENDSHAPE_NAMES
+from gles_apps.tasks.vision.image_embedder import cosine_similarity
 from gles_apps.tasks.vision.image_segmenter import activated, categories, resized
 from gles_apps.tasks.vision.object_detector import merged
 from gles_apps.vision import Drawing
@@ -143,6 +144,22 @@ def test_categories_of_one_class_and_of_several() -> None:
     np.testing.assert_array_equal(categories(scores - 0.5, "sigmoid"), [[255, 0]])
     np.testing.assert_array_equal(categories(np.float32([[[1, 3, 2]]]), "softmax"), [[1]])
     np.testing.assert_allclose(activated(np.float32([0, np.log(3)]), "softmax"), [0.25, 0.75])
+
+
+def test_the_cosine_of_two_vectors() -> None:
+    first, second = RNG.normal(0, 3, (2, 7))
+    expected = float((first * second).sum() / np.sqrt((first**2).sum() * (second**2).sum()))
+    vectors = [containers.Embedding(each) for each in (first, second, -2 * first)]
+    assert cosine_similarity(vectors[0], vectors[1]) == pytest.approx(expected)
+    assert cosine_similarity(vectors[0], vectors[0]) == pytest.approx(1)
+    assert cosine_similarity(vectors[0], vectors[2]) == pytest.approx(-1)
+    signed = np.int8([[3, -4, 0], [0, -128, 0]]).view(np.uint8)
+    quantized = [containers.Embedding(each) for each in signed]
+    assert cosine_similarity(*quantized) == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="found 7 of float64 and 3 of uint8"):
+        cosine_similarity(vectors[0], quantized[0])
+    with pytest.raises(ValueError, match="with a length above 0"):
+        cosine_similarity(vectors[0], containers.Embedding(0 * first))
 
 
 def test_a_resampled_tone_is_the_tone() -> None:
