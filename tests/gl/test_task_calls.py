@@ -24,9 +24,10 @@ from gles_apps.tasks.components import containers
 from gles_apps.tasks.runner import _runners
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
-from tests.support.fake_networks import fake_bundle
+from tests.support.fake_networks import fake_bundle, linear_network
 from tests.support.mediapipe import FOLDER, Oracle, image
 from tests.support.process import run_python
+from tests.support.small import means
 from tests.support.sounds import RATE, SAMPLES, sound_classifier
 
 MODES = vision.RunningMode
@@ -181,6 +182,112 @@ def test_wrong_calls_end_as_in_mediapipe(oracle: Oracle) -> None:
         else:
             assert kind in [each.__name__ for each in type(error).__mro__], (name, error)
             assert mine.startswith(text) or name in TEXTS_OF_GRAPHS, name
+
+
+def classes(**named: Any) -> vision.ImageClassifier:
+    model = named.pop("model", None) or linear_network(np.float32(np.eye(3)))
+    base = mp.BaseOptions(model_asset_buffer=model)
+    return vision.ImageClassifier(vision.ImageClassifierOptions(base, **named))
+
+
+def hands(**named: Any) -> vision.HandLandmarker:
+    base = mp.BaseOptions(model_asset_buffer=fake_bundle("hand", np.random.default_rng(0)))
+    return vision.HandLandmarker(vision.HandLandmarkerOptions(base, **named))
+
+
+def sounds(**named: Any) -> audio.AudioClassifier:
+    base = mp.BaseOptions(model_asset_buffer=named.pop("model", None) or sound_classifier())
+    return audio.AudioClassifier(audio.AudioClassifierOptions(base, **named))
+
+
+GRAY = mp.Image(mp.ImageFormat.GRAY8, FRAME[..., 0])
+TURNED = vision.ImageProcessingOptions(rotation_degrees=45)
+PART = vision.ImageProcessingOptions(containers.RectF(0, 0, 0.5, 0.5))
+CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "no BaseOptions": (
+        lambda: vision.ImageSegmenter(vision.ImageSegmenterOptions(BALL)),  # type: ignore[arg-type]
+        TypeError, "expected BaseOptions, found PosixPath",
+    ),
+    "no model": (
+        lambda: vision.ImageSegmenter(vision.ImageSegmenterOptions(mp.BaseOptions())),
+        ValueError, "ExternalFile must specify at least one of 'file_content'",
+    ),
+    "a stream without a callback": (
+        lambda: classes(running_mode=MODES.LIVE_STREAM),
+        ValueError, "is in live stream mode, a user-defined result callback must be provided",
+    ),
+    "a callback without a stream": (
+        lambda: classes(result_callback=print),
+        ValueError, "is in image or video mode, a user-defined result callback should not be",
+    ),
+    "sounds without a callback": (
+        lambda: sounds(running_mode=audio.RunningMode.AUDIO_STREAM),
+        ValueError, "is in audio stream mode, a user-defined result callback must be provided",
+    ),
+    "sounds with a callback": (
+        lambda: sounds(result_callback=print),
+        ValueError, "is in audio clips mode, a user-defined result callback should not be",
+    ),
+    "sounds of pictures": (
+        lambda: sounds(model=linear_network(np.float32(np.eye(3)))),
+        gd.ModelError, r"rate, found float32 \[1, 8, 8, 3\] at 0 Hz",
+    ),
+    "no sound": (
+        lambda: used(sounds(), lambda task: task.classify(np.zeros(4))),
+        TypeError, "expected AudioData, found ndarray",
+    ),
+    "a sound without its rate": (
+        lambda: used(sounds(), lambda task: task.classify(containers.AudioData(4))),
+        ValueError, "Must provide the audio sample rate",
+    ),
+    "another mode": (
+        lambda: used(classes(), lambda task: task.classify_for_video(image(FRAME), 0)),
+        ValueError, "not initialized with the video mode. Current running mode:image mode",
+    ),
+    "no classes": (
+        lambda: classes(max_results=0), ValueError, "Invalid `max_results` option",
+    ),
+    "lists that contradict": (
+        lambda: classes(category_allowlist=["class 0"], category_denylist=["class 1"]),
+        ValueError, "`category_allowlist` and `category_denylist` are mutually exclusive",
+    ),
+    "a network without a mean": (
+        lambda: classes(model=means()), FileNotFoundError, "requires specifying Normalization",
+    ),
+    "no hands": (lambda: hands(num_hands=0), RuntimeError, "num_hands of 1 or more, found 0"),
+    "no masks": (
+        lambda: vision.ImageSegmenter(options(output_confidence_masks=False)),
+        ValueError, "At least one of `output_confidence_masks` and `output_category_mask`",
+    ),
+    "a gray picture": (
+        lambda: used(classes(), lambda task: task.classify(GRAY)),
+        RuntimeError, "expected a picture of .*SRGB.* for .*, found GRAY8",
+    ),
+    "a turn by 45 degrees": (
+        lambda: used(classes(), lambda task: task.classify(image(FRAME), TURNED)),
+        ValueError, "Expected rotation to be a multiple of 90",
+    ),
+    "a part for a landmarker": (
+        lambda: used(hands(), lambda task: task.detect(image(FRAME), PART)),
+        ValueError, "This task doesn't support region-of-interest",
+    ),
+    "floats for bytes": (
+        lambda: mp.Image(mp.ImageFormat.SRGB, np.zeros((4, 4, 3), np.float32)),
+        ValueError, "Unsupported image format: SRGB .* for float data",
+    ),
+    "too few channels": (
+        lambda: image(np.zeros((8, 8, 2), np.uint8)),
+        ValueError, r"Pixel data size is too small: 128 \(expected 192\)",
+    ),
+}  # fmt: skip
+"""Wrong calls, and what they raise: MediaPipe's texts where it has one."""
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_wrong_calls(name: str) -> None:
+    call, kind, message = CALLS[name]
+    with pytest.raises(kind, match=message):
+        call()
 
 
 def test_a_network_of_another_kind_is_refused_in_a_sentence(oracle: Oracle) -> None:
@@ -399,6 +506,18 @@ def test_the_rest_of_a_stream_of_sounds_is_classified() -> None:
     assert found == [*zip((100, 104, 108), padded, strict=True)]
     with pytest.raises(ValueError, match="not running"):
         task.classify_async(block, 200)
+
+
+def test_sounds_of_another_rate_are_resampled() -> None:
+    """A tone at twice the network's rate: every other sample, but for the ends."""
+    tone = np.sin(np.arange(80) / 4) + 1
+    base = mp.BaseOptions(model_asset_buffer=sound_classifier())
+    with audio.AudioClassifier(audio.AudioClassifierOptions(base)) as task:
+        results = task.classify(containers.AudioData.create_from_array(tone, 2 * RATE))
+    windows = [{c.index: c.score for c in r.classifications[0].categories} for r in results]
+    heard = [window[i] for window in windows for i in range(SAMPLES)]
+    np.testing.assert_allclose(heard[8:-8], tone[16:-16:2], atol=0.02)
+    assert [result.timestamp_ms for result in results] == [*range(0, 40, SAMPLES)]
 
 
 @pytest.mark.parametrize("channels", [0, 1, 2])

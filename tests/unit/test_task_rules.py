@@ -26,6 +26,7 @@ from gles_apps.vision.geometry import FaceModel, face_pose, fit_similarity
 from gles_apps.vision.regions import Region
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
+from tests.support.fake_networks import face_geometry
 
 RNG = np.random.default_rng(0)
 
@@ -70,6 +71,17 @@ def test_the_pose_of_a_face_before_the_camera() -> None:
     np.testing.assert_allclose(matrix[:3, :3], turn, atol=0.1)
     np.testing.assert_allclose(matrix[:3, 3], (2, -3, -away), atol=2.0)
     assert face_pose(landmarks * 0 + 0.5, model, (height, width)) is None
+
+
+def test_the_model_of_a_face_is_read() -> None:
+    points, weights = RNG.normal(0, 4, (200, 3)), RNG.random(199)
+    model = FaceModel.parse(face_geometry(points, weights))
+    np.testing.assert_allclose(model.points, points, rtol=1e-6)
+    np.testing.assert_allclose(model.weights, [*weights, 0], rtol=1e-6)
+    with pytest.raises(ValueError, match="expected finite points with weights"):
+        FaceModel.parse(face_geometry(points, weights * 0))
+    with pytest.raises(ValueError, match="damaged geometry of a face"):
+        FaceModel.parse(face_geometry(points[:9], weights[:10]))
 
 
 def test_protocol_buffers() -> None:
