@@ -4,6 +4,7 @@ import copy
 import gc
 import logging
 import pickle
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -402,6 +403,28 @@ def test_errors_in_a_live_stream_are_logged(caplog: pytest.LogCaptureFixture) ->
             assert done.wait(30)
     assert times == [0, 1, 2]
     assert [r.message for r in caplog.records] == ["result_callback failed"] * 2
+
+
+def test_a_frame_that_fails_does_not_end_a_stream(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, process = queue.Queue[int](), vision.ImageSegmenter._process
+
+    def failing(self: Any, *arguments: Any) -> Any:
+        if arguments[-1] == 0:
+            answers.put(-1)
+            raise gd.DelegateError("the driver failed")
+        return process(self, *arguments)
+
+    monkeypatch.setattr(vision.ImageSegmenter, "_process", failing)
+    live = options(
+        running_mode=MODES.LIVE_STREAM, result_callback=lambda _, picture, time: answers.put(time)
+    )
+    with caplog.at_level(logging.ERROR), vision.ImageSegmenter(live) as segmenter:
+        for time, answer in ((0, -1), (1, 1)):
+            segmenter.segment_async(image(FRAME), time)
+            assert answers.get(timeout=30) == answer
+    assert [r.message for r in caplog.records] == ["an item of a stream failed"]
 
 
 def test_a_callback_may_close_its_task() -> None:

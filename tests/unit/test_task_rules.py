@@ -52,6 +52,20 @@ def test_a_similarity_is_found_again() -> None:
         fit_similarity(points * 0, points, weights)
 
 
+def test_a_mirrored_object_is_turned_not_mirrored() -> None:
+    """The best rotation of points that are mirrored, among all turns around the same axis."""
+    points = RNG.normal(0, 5, (40, 3)) * (3, 2, 1)
+    matrix = fit_similarity(points, points * (1, 1, -1), np.ones(40))
+    rotation = matrix[:3, :3] / np.cbrt(np.linalg.det(matrix[:3, :3]))
+    assert np.linalg.det(rotation) == pytest.approx(1)
+    errors = []
+    for angle in np.radians(range(0, 360, 5)):
+        turn = np.eye(3)
+        turn[1:, 1:] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        errors.append(((points @ turn.T - points * (1, 1, -1)) ** 2).sum())
+    assert ((points @ rotation.T - points * (1, 1, -1)) ** 2).sum() <= min(errors)
+
+
 def test_the_pose_of_a_face_before_the_camera() -> None:
     """Points of a model, projected by a camera of 63 degrees; z is relative, as a network's."""
     model = FaceModel(RNG.normal(0, 4, (60, 3)) * (1, 1, 0.4), np.ones(60))
