@@ -5,6 +5,7 @@ import gc
 import logging
 import pickle
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -284,11 +285,11 @@ CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
 """Wrong calls, and what they raise: MediaPipe's texts where it has one."""
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_wrong_calls(name: str) -> None:
-    call, kind, message = CALLS[name]
-    with pytest.raises(kind, match=message):
-        call()
+def test_wrong_calls() -> None:
+    for name, (call, kind, message) in CALLS.items():
+        error, text = outcome(call)
+        assert isinstance(error, kind), (name, error)
+        assert re.search(message, text), (name, text)
 
 
 def test_a_network_of_another_kind_is_refused_in_a_sentence(oracle: Oracle) -> None:
