@@ -428,3 +428,28 @@ def test_what_another_context_deleted_is_not_bound_again(what: str) -> None:
             np.testing.assert_array_equal(interpreter.get_tensor(1), expected)
             assert not gl.forget_errors()
         texture.release()
+
+
+@pytest.mark.parametrize(("units", "images", "blocks"), [(4, 4, 4), (16, 5, 6)])
+def test_bindings_that_are_saved(
+    units: int, images: int, blocks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that programs use, and no more than the device has."""
+    integer, saved = Functions.integer, set[tuple[int, int | None]]()
+    limits = gl_names.MAX_COMPUTE_IMAGE_UNIFORMS, gl_names.MAX_COMPUTE_SHADER_STORAGE_BLOCKS
+    kinds = gl_names.IMAGE_BINDING[0], gl_names.SHADER_STORAGE_BUFFER_BINDING
+
+    def noted(self: Functions, name: int, index: int | None = None) -> int:
+        if name in kinds and index is not None:
+            saved.add((name, index))
+        return units if name in limits else integer(self, name, index)
+
+    monkeypatch.setattr(Functions, "integer", noted)
+    egl, _ = es_app()
+    with egl, gd.GpuDelegate(context="current") as delegate:
+        check(allocated(delegate))
+    egl.release()
+    expected = {
+        (name, i) for name, n in zip(kinds, (images, blocks), strict=True) for i in range(n)
+    }
+    assert saved == expected

@@ -14,7 +14,7 @@ from gles_apps.live.layers import Layer
 from gles_apps.live.painter import Painter, new_texture
 from gles_apps.vision.drawing import Drawing
 from gles_delegate.gl import functions as gl_names
-from gles_delegate.gl.drawing import Framebuffer, drawing_restored
+from gles_delegate.gl.drawing import DrawProgram, Framebuffer, drawing_restored
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import attributes, libegl
 from gles_delegate.gl.texture import PixelTexture
@@ -214,3 +214,16 @@ def test_capabilities_that_the_app_has_turned(kind: str, usual: Any) -> None:
     check(kind, "all of them", lambda gl: [turn(gl), gl.forget_errors()], usual)
     for number in choose("capabilities", known, []):
         check(kind, f"{number:#x}", lambda gl, n=number: turn(gl, n), usual)
+
+
+@pytest.mark.parametrize("broken", [0, 1], ids=["vertex", "fragment"])
+def test_a_shader_that_does_not_compile(broken: int) -> None:
+    """The error quotes the driver's log."""
+    shaders = [
+        "void main() { gl_Position = vec4(0.0); }",
+        "out vec4 c; void main() { c = vec4(1); }",
+    ]
+    shaders[broken] = "void main() { no_such_name = 1.0; }"
+    with gd.EglContext() as egl, pytest.raises(gd.ShaderError, match=r"draws: .*no_such_name"):
+        DrawProgram(Functions(egl.load), *shaders)
+    egl.release()

@@ -14,7 +14,17 @@ import gles_delegate as gd
 from gles_delegate.errors import ContextError, GLError, WrongThreadError
 from gles_delegate.gl.devices import Device
 from gles_delegate.gl.egl import EglContext, current_context, list_devices
-from gles_delegate.gl.libegl import DEBIAN_PACKAGES, EglBinding, Handle, LibEgl, attributes, libegl
+from gles_delegate.gl.libegl import (
+    BAD_ACCESS,
+    BAD_MATCH,
+    DEBIAN_PACKAGES,
+    EglBinding,
+    EglError,
+    Handle,
+    LibEgl,
+    attributes,
+    libegl,
+)
 from tests.gl.test_binding import negated
 from tests.support.process import run_python
 from tests.support.small import allocated, check
@@ -133,6 +143,23 @@ def test_a_surface_that_the_app_destroyed_while_it_was_current(foreign: EglBindi
         for _ in range(2):
             check(interpreter)
             assert foreign.egl.eglGetCurrentContext() == foreign.context
+
+
+@pytest.mark.parametrize("code", [BAD_ACCESS, BAD_MATCH])
+def test_a_context_that_cannot_be_current(code: int, foreign: EglBinding) -> None:
+    """One try, unless GLX has the thread; the app's context stays current."""
+    tries: list[int] = []
+
+    def make_current() -> None:
+        tries.append(code)
+        if len(tries) == 1:
+            libegl().eglMakeCurrent(foreign.display, 0, 0, 0)
+            raise EglError("eglMakeCurrent", code)
+
+    with pytest.raises(EglError):
+        libegl().replaced(make_current)
+    assert tries == [code]
+    assert EglBinding.of_this_thread(libegl()) == foreign
 
 
 def test_creating_releasing_and_listing_leave_the_binding_alone(foreign: EglBinding) -> None:

@@ -11,6 +11,7 @@ import gles_apps.tasks as mp
 import gles_delegate as gd
 from gles_apps.batch.results import FIELDS
 from gles_apps.tasks.options import ImageProcessingOptions, VisionTaskRunningMode
+from gles_apps.vision import holistic
 from gles_apps.vision.drawing import Drawing
 from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import fake_bundle, holistic_bundle, plausible
@@ -281,3 +282,29 @@ def test_bundles_that_lack_something(bundle: bytes) -> None:
     for content, message in cases.items():
         with pytest.raises(gd.ModelError, match=message):
             landmarker(content)
+
+
+def test_the_mask_of_a_video_is_steadied(bundle: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the mask of the frame before; that of a single picture is as it is."""
+    calls, steadied_mask = [], holistic.steadied_mask
+
+    def noted(mask: Any, previous: Any) -> Any:
+        calls.append((mask, previous, steadied_mask(mask, previous)))
+        return calls[-1][2]
+
+    monkeypatch.setattr(holistic, "steadied_mask", noted)
+    frames = [plain(value) for value in (0, 255, 40)]
+    with landmarker(bundle, running_mode=VIDEO, output_segmentation_mask=True) as task:
+        masks = [
+            task.detect_for_video(frame, 33 * i).segmentation_mask.numpy_view()[..., 0]
+            for i, frame in enumerate(frames)
+        ]
+    assert len(calls) == 2
+    for (mask, previous, result), before, after in zip(calls, masks, masks[1:], strict=False):
+        np.testing.assert_array_equal(previous, before)
+        np.testing.assert_array_equal(result, after)
+        assert (mask != result).any()
+    with landmarker(bundle, output_segmentation_mask=True) as task:
+        for frame in frames:
+            assert task.detect(frame).segmentation_mask is not None
+    assert len(calls) == 2

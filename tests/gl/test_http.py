@@ -70,6 +70,14 @@ def test_answers(sums: Handler, colors: Handler) -> None:
     np.testing.assert_allclose(answer["color"], [1, 0, 0], atol=1e-6)
 
 
+def test_numbers_that_json_lacks_are_null(sums: Handler) -> None:
+    assert ask(sums, b'{"x": [3e38, 2], "z": [3e38, 20]}') == (200, {"y": [None, 22]})
+
+
+def test_another_method(sums: Handler) -> None:
+    assert ask(sums, method="PUT") == (405, {"error": "expected GET or POST, found PUT"})
+
+
 DEEP = b'{"x": ' + b"[" * 200_000 + b"]" * 200_000 + b', "z": [1, 2]}'
 
 

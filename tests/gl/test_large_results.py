@@ -3,6 +3,7 @@
 import gc
 import random
 import threading
+import weakref
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.support.arrays import MANY_BYTES
+from gles_delegate.support.arrays import MANY_BYTES, Memory
 from tests.support.app import App
 from tests.support.force import force_driver
 from tests.support.tflite_builder import ModelBuilder
@@ -156,3 +157,19 @@ def test_threads_drop_results_while_others_are_made() -> None:
             thread.join()
         threading.excepthook = hook
     assert not errors
+
+
+def test_memory_of_another_size_is_freed() -> None:
+    """Once the inputs have another shape, no result has the old one's size."""
+    with gd.Interpreter(model_content=model()) as interpreter:
+        for number in range(2):
+            result, other = interpreter.run({0: values(number)}).values()
+        memory = result.base.base
+        assert isinstance(memory, Memory)
+        block = weakref.ref(memory._array.base)
+        del result, other, memory
+        assert block() is not None  # the next result would have it
+        interpreter.resize_tensor_input(0, (1, 3 * HALF, WIDTH, 1))
+        interpreter.allocate_tensors()
+        gc.collect()
+        assert block() is None

@@ -4,6 +4,8 @@ import copy
 import gc
 import logging
 import pickle
+import queue
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,9 +26,10 @@ from gles_apps.tasks.components import containers
 from gles_apps.tasks.runner import _runners
 from tests.conftest import Require
 from tests.support.example import EXAMPLES
-from tests.support.fake_networks import fake_bundle
+from tests.support.fake_networks import fake_bundle, linear_network
 from tests.support.mediapipe import FOLDER, Oracle, image
 from tests.support.process import run_python
+from tests.support.small import means
 from tests.support.sounds import RATE, SAMPLES, sound_classifier
 
 MODES = vision.RunningMode
@@ -183,6 +186,112 @@ def test_wrong_calls_end_as_in_mediapipe(oracle: Oracle) -> None:
             assert mine.startswith(text) or name in TEXTS_OF_GRAPHS, name
 
 
+def classes(**named: Any) -> vision.ImageClassifier:
+    model = named.pop("model", None) or linear_network(np.float32(np.eye(3)))
+    base = mp.BaseOptions(model_asset_buffer=model)
+    return vision.ImageClassifier(vision.ImageClassifierOptions(base, **named))
+
+
+def hands(**named: Any) -> vision.HandLandmarker:
+    base = mp.BaseOptions(model_asset_buffer=fake_bundle("hand", np.random.default_rng(0)))
+    return vision.HandLandmarker(vision.HandLandmarkerOptions(base, **named))
+
+
+def sounds(**named: Any) -> audio.AudioClassifier:
+    base = mp.BaseOptions(model_asset_buffer=named.pop("model", None) or sound_classifier())
+    return audio.AudioClassifier(audio.AudioClassifierOptions(base, **named))
+
+
+GRAY = mp.Image(mp.ImageFormat.GRAY8, FRAME[..., 0])
+TURNED = vision.ImageProcessingOptions(rotation_degrees=45)
+PART = vision.ImageProcessingOptions(containers.RectF(0, 0, 0.5, 0.5))
+CALLS: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "no BaseOptions": (
+        lambda: vision.ImageSegmenter(vision.ImageSegmenterOptions(BALL)),  # type: ignore[arg-type]
+        TypeError, "expected BaseOptions, found PosixPath",
+    ),
+    "no model": (
+        lambda: vision.ImageSegmenter(vision.ImageSegmenterOptions(mp.BaseOptions())),
+        ValueError, "ExternalFile must specify at least one of 'file_content'",
+    ),
+    "a stream without a callback": (
+        lambda: classes(running_mode=MODES.LIVE_STREAM),
+        ValueError, "is in live stream mode, a user-defined result callback must be provided",
+    ),
+    "a callback without a stream": (
+        lambda: classes(result_callback=print),
+        ValueError, "is in image or video mode, a user-defined result callback should not be",
+    ),
+    "sounds without a callback": (
+        lambda: sounds(running_mode=audio.RunningMode.AUDIO_STREAM),
+        ValueError, "is in audio stream mode, a user-defined result callback must be provided",
+    ),
+    "sounds with a callback": (
+        lambda: sounds(result_callback=print),
+        ValueError, "is in audio clips mode, a user-defined result callback should not be",
+    ),
+    "sounds of pictures": (
+        lambda: sounds(model=linear_network(np.float32(np.eye(3)))),
+        gd.ModelError, r"rate, found float32 \[1, 8, 8, 3\] at 0 Hz",
+    ),
+    "no sound": (
+        lambda: used(sounds(), lambda task: task.classify(np.zeros(4))),
+        TypeError, "expected AudioData, found ndarray",
+    ),
+    "a sound without its rate": (
+        lambda: used(sounds(), lambda task: task.classify(containers.AudioData(4))),
+        ValueError, "Must provide the audio sample rate",
+    ),
+    "another mode": (
+        lambda: used(classes(), lambda task: task.classify_for_video(image(FRAME), 0)),
+        ValueError, "not initialized with the video mode. Current running mode:image mode",
+    ),
+    "no classes": (
+        lambda: classes(max_results=0), ValueError, "Invalid `max_results` option",
+    ),
+    "lists that contradict": (
+        lambda: classes(category_allowlist=["class 0"], category_denylist=["class 1"]),
+        ValueError, "`category_allowlist` and `category_denylist` are mutually exclusive",
+    ),
+    "a network without a mean": (
+        lambda: classes(model=means()), FileNotFoundError, "requires specifying Normalization",
+    ),
+    "no hands": (lambda: hands(num_hands=0), RuntimeError, "num_hands of 1 or more, found 0"),
+    "no masks": (
+        lambda: vision.ImageSegmenter(options(output_confidence_masks=False)),
+        ValueError, "At least one of `output_confidence_masks` and `output_category_mask`",
+    ),
+    "a gray picture": (
+        lambda: used(classes(), lambda task: task.classify(GRAY)),
+        RuntimeError, "expected a picture of .*SRGB.* for .*, found GRAY8",
+    ),
+    "a turn by 45 degrees": (
+        lambda: used(classes(), lambda task: task.classify(image(FRAME), TURNED)),
+        ValueError, "Expected rotation to be a multiple of 90",
+    ),
+    "a part for a landmarker": (
+        lambda: used(hands(), lambda task: task.detect(image(FRAME), PART)),
+        ValueError, "This task doesn't support region-of-interest",
+    ),
+    "floats for bytes": (
+        lambda: mp.Image(mp.ImageFormat.SRGB, np.zeros((4, 4, 3), np.float32)),
+        ValueError, "Unsupported image format: SRGB .* for float data",
+    ),
+    "too few channels": (
+        lambda: image(np.zeros((8, 8, 2), np.uint8)),
+        ValueError, r"Pixel data size is too small: 128 \(expected 192\)",
+    ),
+}  # fmt: skip
+"""Wrong calls, and what they raise: MediaPipe's texts where it has one."""
+
+
+def test_wrong_calls() -> None:
+    for name, (call, kind, message) in CALLS.items():
+        error, text = outcome(call)
+        assert isinstance(error, kind), (name, error)
+        assert re.search(message, text), (name, text)
+
+
 def test_a_network_of_another_kind_is_refused_in_a_sentence(oracle: Oracle) -> None:
     members = {
         "face_detector.tflite": oracle.model("face_detector.tflite"),
@@ -297,6 +406,28 @@ def test_errors_in_a_live_stream_are_logged(caplog: pytest.LogCaptureFixture) ->
     assert [r.message for r in caplog.records] == ["result_callback failed"] * 2
 
 
+def test_a_frame_that_fails_does_not_end_a_stream(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers, process = queue.Queue[int](), vision.ImageSegmenter._process
+
+    def failing(self: Any, *arguments: Any) -> Any:
+        if arguments[-1] == 0:
+            answers.put(-1)
+            raise gd.DelegateError("the driver failed")
+        return process(self, *arguments)
+
+    monkeypatch.setattr(vision.ImageSegmenter, "_process", failing)
+    live = options(
+        running_mode=MODES.LIVE_STREAM, result_callback=lambda _, picture, time: answers.put(time)
+    )
+    with caplog.at_level(logging.ERROR), vision.ImageSegmenter(live) as segmenter:
+        for time, answer in ((0, -1), (1, 1)):
+            segmenter.segment_async(image(FRAME), time)
+            assert answers.get(timeout=30) == answer
+    assert [r.message for r in caplog.records] == ["an item of a stream failed"]
+
+
 def test_a_callback_may_close_its_task() -> None:
     closed = threading.Event()
 
@@ -399,6 +530,37 @@ def test_the_rest_of_a_stream_of_sounds_is_classified() -> None:
     assert found == [*zip((100, 104, 108), padded, strict=True)]
     with pytest.raises(ValueError, match="not running"):
         task.classify_async(block, 200)
+
+
+def test_sounds_of_another_rate_are_resampled() -> None:
+    """A tone at twice the network's rate: every other sample, but for the ends."""
+    tone = np.sin(np.arange(80) / 4) + 1
+    base = mp.BaseOptions(model_asset_buffer=sound_classifier())
+    with audio.AudioClassifier(audio.AudioClassifierOptions(base)) as task:
+        results = task.classify(containers.AudioData.create_from_array(tone, 2 * RATE))
+    windows = [{c.index: c.score for c in r.classifications[0].categories} for r in results]
+    heard = [window[i] for window in windows for i in range(SAMPLES)]
+    np.testing.assert_allclose(heard[8:-8], tone[16:-16:2], atol=0.02)
+    assert [result.timestamp_ms for result in results] == [*range(0, 40, SAMPLES)]
+
+
+@pytest.mark.parametrize("channels", [0, 1, 2])
+def test_windows_of_sounds_by_their_channels(channels: int) -> None:
+    """A network without a number of channels has one, which is the mean of a sound's."""
+    clip = np.random.default_rng(0).random((10, 2), np.float32)
+    seen = clip if channels == 2 else clip.mean(1, keepdims=True)
+    windows = np.pad(seen, ((0, 2), (0, 0))).reshape(3, -1)
+    base = mp.BaseOptions(model_asset_buffer=sound_classifier(channels))
+    with audio.AudioClassifier(audio.AudioClassifierOptions(base)) as task:
+        results = task.classify(containers.AudioData.create_from_array(clip, RATE))
+        if channels == 2:
+            mono = containers.AudioData.create_from_array(clip[:, 0], RATE)
+            with pytest.raises(ValueError, match=r"has 1 channel\(s\) but the model requires 2"):
+                task.classify(mono)
+    assert [each.timestamp_ms for each in results] == [0, SAMPLES, 2 * SAMPLES]
+    for result, window in zip(results, windows, strict=True):
+        scores = {c.index: c.score for c in result.classifications[0].categories}
+        assert [scores[i] for i in range(len(window))] == pytest.approx(window)
 
 
 def test_threads_share_a_task(expected: Any) -> None:
@@ -695,6 +857,20 @@ def test_the_apps_context_stays_on_its_thread(app: moderngl.Context) -> None:
         vision.ImageSegmenter(
             options(context=app, running_mode=MODES.LIVE_STREAM, result_callback=print)
         )
+
+
+def test_each_of_an_apps_contexts_has_its_tasks(expected: Any) -> None:
+    """Whichever is current when a task is made."""
+    apps = gd.EglContext(), gd.EglContext()
+    tasks = []
+    for egl in apps:
+        with egl:
+            tasks.append(vision.ImageSegmenter(options(context="current")))
+    for egl, segmenter in zip(apps, tasks, strict=True):
+        with egl:
+            np.testing.assert_array_equal(mask_of(segmenter.segment(image(FRAME))), expected)
+            segmenter.close()
+        egl.release()
 
 
 def test_textures_of_a_context_that_shares(expected: Any, app: moderngl.Context) -> None:

@@ -3,8 +3,10 @@
 import json
 import math
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -13,13 +15,24 @@ from PIL import Image as Pictures
 
 import gles_apps.tasks as mp
 from gles_apps.tasks import vision
-from gles_apps.vision import find_detector
+from gles_apps.tasks.vision.face_landmarker import BLENDSHAPE_NAMES, BLENDSHAPE_POINTS, GEOMETRY
+from gles_apps.vision import find_detector, read_detections
+from gles_apps.vision.drawing import Drawing
+from gles_apps.vision.poses import TREE
 from gles_delegate.cli.group import gles_delegate
 from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import TensorMetadata
 from tests.support.bundles import aligned_bundle
 from tests.support.described_detectors import DescribedDetector
-from tests.support.fake_networks import fake_network
+from tests.support.fake_networks import (
+    MARKED,
+    NETWORKS,
+    a_channel,
+    face_geometry,
+    fake_blendshapes,
+    fake_network,
+    linear_network,
+)
 from tests.support.mediapipe import image
 
 BLACK = image(np.zeros((200, 200, 3), np.uint8))
@@ -60,6 +73,155 @@ def test_face_networks_third_output_is_ignored(presence: float, count: int) -> N
         region = 1.5 * 100 / 200  # of the picture
         assert face[0].z == pytest.approx(25.6 / 256 * region, rel=1e-3)
         assert (face[0].x, face[0].y) == pytest.approx([0.5 - region / 4] * 2, abs=1e-3)
+
+
+def test_expressions_and_the_pose_of_a_face() -> None:
+    """Of a face that looks like its model: upright, before the camera."""
+    points = floats((478, 3))
+    points[:, :2] = np.random.default_rng(1).uniform(48, 208, (478, 2))
+    model = np.column_stack([points[:, 0] - 128, 128 - points[:, 1], points[:, 2]]) / 20
+    files = {
+        "face_landmarks_detector.tflite": fake_network(
+            256, (points.reshape(1, 1, 1, -1), floats((1, 1, 1, 1), 5), floats((1, 1)))
+        ),
+        "face_blendshapes.tflite": fake_blendshapes(),
+        GEOMETRY: face_geometry(model),
+    }
+    with ZipFile(BytesIO(face_bundle(5, 0))) as bundle:
+        files["face_detector.tflite"] = bundle.read("face_detector.tflite")
+    base = mp.BaseOptions(model_asset_buffer=aligned_bundle(**files))
+    options = vision.FaceLandmarkerOptions(
+        base, output_face_blendshapes=True, output_facial_transformation_matrixes=True
+    )
+    with vision.FaceLandmarker(options) as landmarker:
+        result = landmarker.detect(BLACK)
+    (face,), (expressions,), (matrix,) = (
+        result.face_landmarks,
+        result.face_blendshapes,
+        result.facial_transformation_matrixes,
+    )
+    seen = np.array([[face[i].x * 200, face[i].y * 200] for i in BLENDSHAPE_POINTS])
+    assert [each.category_name for each in expressions] == list(BLENDSHAPE_NAMES)
+    assert [each.score for each in expressions] == pytest.approx([1e-3 * seen.sum()] * 52, rel=1e-4)
+    np.testing.assert_allclose(matrix[:3, :3], np.eye(3), atol=1e-2)
+    np.testing.assert_allclose(matrix[:2, 3], 0, atol=0.1)
+    # The region, 1.5 of half the picture, is 12.8 units wide, seen by 63 degrees over its height.
+    away = 256 / 20 / (1.5 * 100 / 200) / (2 * math.tan(math.radians(63 / 2)))
+    assert matrix[2, 3] == pytest.approx(-away, rel=0.02)
+
+
+def test_a_face_and_its_key_points() -> None:
+    with ZipFile(BytesIO(face_bundle(5, 0))) as bundle:
+        base = mp.BaseOptions(model_asset_buffer=bundle.read("face_detector.tflite"))
+    with vision.FaceDetector(vision.FaceDetectorOptions(base)) as detector:
+        (found,) = detector.detect(image(np.zeros((200, 300, 3), np.uint8))).detections
+    # The box is the middle half of a letterbox of 300 pixels, of which 50 are above the picture.
+    box = found.bounding_box
+    sides = (box.origin_x, box.origin_y, box.width, box.height)
+    assert sides == pytest.approx((75, 25, 150, 150), abs=1)
+    assert found.categories[0].score == pytest.approx(1 / (1 + math.exp(-3)), abs=1e-3)
+    raw = [(-14, -4), (6, -4), *[(0, 0)] * 4]
+    expected = [((68 + x) / 128, ((68 + y) / 128 * 300 - 50) / 200) for x, y in raw]
+    actual = [(point.x, point.y) for point in found.keypoints or ()]
+    np.testing.assert_allclose(actual, expected, atol=1e-3)
+
+
+def test_the_mask_of_a_body() -> None:
+    """One where its region is: 100 pixels around its middle, upright."""
+    boxes, scores = floats((1, 2254, 12)), floats((1, 2254, 1), -9)
+    scores[0, 0] = 3  # the anchor at (4, 4)
+    boxes[0, 0, :8] = (108, 108, 50, 50, 108, 108, 108, 68)
+    size, shapes = NETWORKS["pose_landmarks_detector.tflite"]
+    outputs = [floats(shape) for shape in shapes]
+    points = outputs[0].reshape(39, 5)
+    points[:, :4] = (64, 192, 0, 3)
+    points[33:35, :2] = (128, 128), (128, 128 - 128 / 1.25)  # the region stays
+    outputs[1][:] = 0.9
+    outputs[2][:] = 9
+    outputs[3][:] = -9  # heat maps that move no point
+    files = {
+        "pose_detector.tflite": fake_network(224, (boxes, scores)),
+        "pose_landmarks_detector.tflite": fake_network(size, outputs),
+    }
+    base = mp.BaseOptions(model_asset_buffer=aligned_bundle(**files))
+    options = vision.PoseLandmarkerOptions(base, output_segmentation_masks=True)
+    with vision.PoseLandmarker(options) as landmarker:
+        result = landmarker.detect(image(np.zeros((224, 224, 3), np.uint8)))
+    (mask,) = result.segmentation_masks or ()
+    expected = floats((224, 224))
+    expected[62:162, 62:162] = 1
+    different = np.abs(mask.numpy_view()[..., 0] - expected) > 1e-2
+    different[60:164, 60:64] = different[60:164, 160:164] = False
+    different[60:64, 60:164] = different[160:164, 60:164] = False
+    assert not different.any()
+    (row,) = result.rows((224, 224))
+    np.testing.assert_allclose(np.array(row["points"])[:, :2], [[87, 137]] * 33, atol=0.1)
+    drawing = Drawing((224, 224))
+    result.draw(drawing)
+    painted = np.argwhere(np.asarray(drawing.on_picture(Pictures.new("RGB", (224, 224)))).any(2))
+    assert painted.mean(0) == pytest.approx([137, 87], abs=1)
+
+
+def letterboxed(y_x: Any, size: tuple[int, int]) -> Any:
+    """Shares (y, x) of a square in a picture of this size, in the middle of that square, as (x, y)
+    in pixels.
+    """
+    side = max(size)
+    return (np.asarray(y_x) * side - (side - np.array(size)) / 2)[..., ::-1]
+
+
+def people(size: tuple[int, int], model: bytes, least: float) -> Any:
+    options = vision.PoseEstimatorOptions(
+        mp.BaseOptions(model_asset_buffer=model), score_threshold=least
+    )
+    with vision.PoseEstimator(options) as estimator:
+        return estimator.detect(image(np.zeros((*size, 3), np.uint8)))
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_people_of_movenet(count: int) -> None:
+    """A person without a point of a high enough score is left out."""
+    rng, size = np.random.default_rng(2), (120, 200)
+    points = rng.uniform(0.2, 0.8, (count, 17, 3)).astype(np.float32)
+    points[..., 2] = rng.uniform(0, 0.2, (count, 17))
+    points[0, :5, 2] = 0.9
+    output = points[:, np.newaxis]
+    if count > 1:
+        output = np.concatenate([points.reshape(count, 51), floats((count, 5), 0.5)], 1)[np.newaxis]
+    result = people(size, fake_network(192, [output]), 0.3)
+    (row,) = result.rows(size)
+    np.testing.assert_allclose(row["key_points"], letterboxed(points[0, :, :2], size), atol=0.1)
+    np.testing.assert_allclose(row["key_point_scores"], points[0, :, 2], atol=1e-4)
+    assert row["score"] == pytest.approx(0.5 if count > 1 else points[0, :, 2].mean(), abs=1e-4)
+    drawing = Drawing(size)
+    result.draw(drawing)
+    painted = np.argwhere(np.asarray(drawing.on_picture(Pictures.new("RGB", size[::-1]))).any(2))
+    shown = letterboxed(points[0, :5, :2], size)[:, ::-1]
+    np.testing.assert_allclose(painted.min(0), shown.min(0), atol=5)
+    np.testing.assert_allclose(painted.max(0), shown.max(0), atol=5)
+
+
+def test_people_of_posenet() -> None:
+    """Its maps are found by their names, in any order: each point is in the middle of its cell."""
+    size, cells = (100, 100), np.random.default_rng(3).permutation(81)[:17]
+    names = ["displacement_bwd", "offset_2", "heatmap", "displacement_fwd"]
+    heat, offsets, forward, backward = (floats((1, 9, 9, n)) for n in (17, 34, 32, 32))
+    heat[:] = -9
+    rows, columns = np.divmod(cells, 9)
+    heat[0, rows, columns, range(17)] = 3
+    for i, (a, b) in enumerate(TREE):
+        for maps, start, end in ((forward, a, b), (backward, b, a)):
+            displacements = maps[0, rows[start], columns[start]]
+            displacements[i] = 16 * (rows[end] - rows[start])
+            displacements[16 + i] = 16 * (columns[end] - columns[start])
+    result = people(size, fake_network(129, (backward, offsets, heat, forward), names), 0.3)
+    (row,) = result.rows(size)
+    expected = (16 * np.column_stack([columns, rows]) + 0.5) / 129 * 100
+    np.testing.assert_allclose(row["key_points"], expected, atol=0.1)
+    with pytest.raises(ModelError, match="expected PoseNet's outputs named"):
+        people(size, fake_network(129, (backward, offsets, heat, forward)), 0.3)
+    with pytest.raises(ModelError, match="expected PoseNet or MoveNet, found outputs"):
+        people(size, fake_network(129, (heat, offsets)), 0.3)
 
 
 def test_bundles_on_the_command_line(tmp_path: Path) -> None:
@@ -198,6 +360,24 @@ def test_classes_of_such_a_detector() -> None:
     assert [each.found.score for each in found] == pytest.approx([s for _, s, _ in expected])
 
 
+def test_key_points_of_such_a_detector() -> None:
+    """Two after the four numbers of each box, y first, in the scales of positions."""
+    network = described(boxes=np.random.default_rng(6).normal(0, 0.3, (1, 6, 8)))
+    known = [TensorMetadata(detector=network.decoding())] * 2
+    shapes = [network.boxes.shape, network.scores.shape]
+    preset = find_detector((1, 32, 32, 3), shapes, known)
+    found = read_detections([network.boxes, network.scores], preset)
+    expected = decoded(network, 0.5)
+    assert [each.score for each in found] == pytest.approx([score for _, score, _ in expected])
+    for detection in found:
+        (i,) = np.flatnonzero(
+            np.isclose(network.scores[0].max(1), -np.log(1 / detection.score - 1))
+        )
+        offsets = network.boxes[0, i, 4:].reshape(2, 2)[:, ::-1] / network.scales[:2]
+        x_y, sides = network.anchors[i, :2], network.anchors[i, 2:]
+        np.testing.assert_allclose(detection.key_points, x_y + sides * offsets, atol=1e-6)
+
+
 def test_such_a_detector_by_the_command_line(tmp_path: Path) -> None:
     network = described()
     (tmp_path / "m.tflite").write_bytes(network.build())
@@ -251,3 +431,43 @@ def test_metadata_of_another_detector_is_refused(change: Any, message: str) -> N
     base = mp.BaseOptions(model_asset_buffer=described(**change).build())
     with pytest.raises(ModelError, match=message):
         vision.ObjectDetector(vision.ObjectDetectorOptions(base))
+
+
+@pytest.mark.parametrize("delegate", [None, mp.BaseOptions.Delegate.CPU], ids=["gpu", "cpu"])
+@pytest.mark.parametrize(("normalized", "quantized"), [(False, False), (True, False), (True, True)])
+def test_feature_vectors(normalized: bool, quantized: bool, delegate: Any) -> None:
+    weights = np.random.default_rng(4).normal(0, 1, (5, 3)).astype(np.float32)
+    base = mp.BaseOptions(model_asset_buffer=linear_network(weights), delegate=delegate)
+    options = vision.ImageEmbedderOptions(base, l2_normalize=normalized, quantize=quantized)
+    colors, raw, found = np.uint8([[250, 20, 90], [40, 200, 10]]), [], []
+    with vision.ImageEmbedder.create_from_options(options) as embedder:
+        for color in colors:
+            (embedding,) = embedder.embed(image(np.full((30, 40, 3), color))).embeddings
+            assert (embedding.head_index, embedding.head_name) == (0, None)
+            vector = weights.astype(np.float64) @ (color / 255)
+            raw.append(vector)
+            if normalized:
+                vector = vector / np.sqrt((vector**2).sum())
+            if quantized:
+                assert embedding.embedding.dtype == np.uint8
+                actual = embedding.embedding.view(np.int8) / 128
+            else:
+                actual = embedding.embedding
+            np.testing.assert_allclose(actual, vector, atol=0.51 / 128 if quantized else 1e-4)
+            found.append(embedding)
+    cosine = raw[0] @ raw[1] / np.sqrt((raw[0] ** 2).sum() * (raw[1] ** 2).sum())
+    actual = vision.ImageEmbedder.cosine_similarity(*found)
+    assert actual == pytest.approx(cosine, abs=0.02 if quantized else 1e-4)
+
+
+@pytest.mark.parametrize("delegate", [None, mp.BaseOptions.Delegate.CPU], ids=["gpu", "cpu"])
+def test_a_segmenter_of_four_channels_sees_all_pixels(delegate: Any) -> None:
+    """It sees a picture of four times its size smoothed, not one pixel of four."""
+    cell = np.full((4, 4, 3), 240, np.uint8)
+    cell[1:3, 1:3] = 0
+    pixels = np.tile(cell, (*MARKED, 1))
+    base = mp.BaseOptions(model_asset_buffer=a_channel(0), delegate=delegate)
+    with vision.ImageSegmenter(vision.ImageSegmenterOptions(base)) as segmenter:
+        (mask,) = segmenter.segment(image(pixels)).confidence_masks or ()
+    inner = mask.numpy_view()[16:-16, 16:-16, 0]
+    np.testing.assert_allclose(inner, cell.mean() / 255, atol=1e-2)

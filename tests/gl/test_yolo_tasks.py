@@ -136,6 +136,7 @@ def test_scores_that_are_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     found = detected(path, score_threshold=0.2).detections
     expected = [1 / (1 + math.exp(-0.6)), 0.25, 0.25]
     assert [each.categories[0].score for each in found] == pytest.approx(expected)
+    assert len(detected(path, score_threshold=0.25).detections) == 3  # the limit belongs to them
     assert len(detected(path, score_threshold=0.3).detections) == 1
 
 

@@ -158,6 +158,21 @@ def test_a_file_of_more_than_2_gb(tmp_path: Path) -> None:
     assert np.array_equal(graph.tensors[1].array(), WEIGHTS)
 
 
+def test_the_size_from_which_files_are_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "m.tflite"
+    file.write_bytes(b"12345678")
+    for size, kind in ((7, memoryview), (8, memoryview), (9, bytes)):
+        monkeypatch.setattr(reader, "MAPPED_FROM", size)
+        content = reader.read_content(file)
+        assert type(content) is kind
+        assert bytes(content) == b"12345678"
+    monkeypatch.setattr(reader, "MAPPED_FROM", 0)  # a file without content cannot be mapped
+    file.write_bytes(b"")
+    assert reader.read_content(file) == b""
+
+
 @pytest.fixture
 def mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "MAPPED_FROM", 0)

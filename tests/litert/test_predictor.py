@@ -199,6 +199,29 @@ def test_the_classes_of_pictures() -> None:
         predictor.close()
 
 
+def test_a_context_of_its_own_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end, and if the task cannot be made."""
+    made: list[gd.EglContext] = []
+
+    class Noted(gd.EglContext):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            made.append(self)
+
+    monkeypatch.setattr("gles_apps.batch.tasks.EglContext", Noted)
+    options = gd.GpuDelegateOptions(device_index=0)
+    predictor = TaskPredictor(means(), TaskSettings("classify"), options=options)
+    with made[0]:
+        pass
+    predictor.close()
+    with pytest.raises(ValueError, match="expected"):
+        TaskPredictor(means(), TaskSettings("classify", labels=COLORS[:2]), options=options)
+    assert len(made) == 2
+    for context in made:
+        with pytest.raises(gd.ContextError, match="is released"), context:
+            pass
+
+
 @pytest.mark.parametrize("labels", [COLORS[:2], [*COLORS, "x"]])
 def test_labels_that_do_not_suit(labels: list[str]) -> None:
     with pytest.raises(ValueError, match=f"a label for each of 3 classes, found {len(labels)}"):

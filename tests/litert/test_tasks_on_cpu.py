@@ -1,5 +1,6 @@
 """Tasks on LiteRT's CPU kernels; tests/gl/test_mediapipe.py compares them with MediaPipe."""
 
+import gc
 import logging
 from typing import Any
 
@@ -48,3 +49,13 @@ def test_the_cpu_takes_no_textures(gl: None) -> None:
             cpu.segment(mp.Image.create_from_texture(1))
     first, second = (mask.numpy_view() for (mask,) in masks)
     np.testing.assert_allclose(first, second, atol=0.01)
+
+
+def test_a_task_that_is_dropped() -> None:
+    options = vision.ImageSegmenterOptions(mp.BaseOptions(BALL, delegate=CPU))
+    segmenter = vision.ImageSegmenter(options)
+    segmenter.segment(image(FRAME))
+    held = segmenter._runner
+    del segmenter
+    gc.collect()
+    assert not held.leases

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import zip_longest
 from typing import Any
 from zipfile import ZipFile
 
@@ -40,15 +41,21 @@ BUNDLES = {
 }
 
 
-def fake_network(size: int, outputs: Sequence[Floats]) -> bytes:
+def fake_network(size: int, outputs: Sequence[Floats], names: Sequence[str] = ()) -> bytes:
     """A network of pictures [1, size, size, 3] with these outputs, a little brighter in bright
     pictures: array + 0.01 * mean color.
+
+    Args:
+        names: The names of the outputs; none: any.
     """
     b = ModelBuilder()
     x = b.input((1, size, size, 3))
     mean = b.op("MEAN", [x, b.constant(np.int32([1, 2, 3]))], [(1,)])
     little = b.op("MUL", [mean, b.constant(np.float32([0.01]))], [(1,)])
-    results = [b.op("ADD", [b.constant(array), little], [array.shape]) for array in outputs]
+    results = [
+        b.op("ADD", [b.constant(array), little], [b.tensor(array.shape, name=name)])
+        for array, name in zip_longest(outputs, names)
+    ]
     return b.build(results)
 
 
@@ -103,6 +110,31 @@ def fake_blendshapes() -> bytes:
     return b.build([b.op("FULLY_CONNECTED", [flat, weights, -1], [(1, 52)])])
 
 
+def face_geometry(points: NDArray[Any], weights: Sequence[float] | None = None) -> bytes:
+    """A model of a face as a face_landmarker.task has it: mediapipe's GeometryPipelineMetadata.
+
+    Args:
+        points: [n, 3].
+        weights: Of the first points; None: each has 1.
+    """
+    rows = np.pad(points, ((0, 0), (0, 2))).astype("<f4")  # texture coordinates
+    data = _field(1, _field(3, rows.tobytes()))
+    for i, weight in enumerate([1] * len(points) if weights is None else weights):
+        data += _field(2, b"\x08" + _varint(i) + b"\x15" + np.float32(weight).tobytes())
+    return data
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of bytes in a protocol buffer."""
+    return bytes([number << 3 | 2]) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    if value < 128:
+        return bytes([value])
+    return bytes([value & 127 | 128]) + _varint(value >> 7)
+
+
 def labelled(b: ModelBuilder, scores: int, labels: Sequence[str]) -> bytes:
     """A model with the names of its output's classes in its metadata, and inputs of 0 to 1."""
     d = flatbuffers.Builder()
@@ -134,6 +166,19 @@ def a_channel(number: int, channels: int = 4) -> bytes:
     begin, size = np.int32([0, 0, 0, number]), np.int32([1, *MARKED, 1])
     y = b.op("SLICE", [x, b.constant(begin), b.constant(size)], [(1, *MARKED, 1)])
     return labelled(b, y, ["object"])
+
+
+def linear_network(weights: Floats) -> bytes:
+    """A network of pictures [1, 8, 8, 3] with the scores weights @ mean color, colors of 0 to 1.
+
+    Args:
+        weights: [scores, 3].
+    """
+    b = ModelBuilder()
+    x = b.input((1, 8, 8, 3))
+    mean = b.op("MEAN", [x, b.constant(np.int32([1, 2]))], [(1, 3)])
+    y = b.op("FULLY_CONNECTED", [mean, b.constant(weights), -1], [(1, len(weights))])
+    return labelled(b, y, [f"class {i}" for i in range(len(weights))])
 
 
 @dataclass

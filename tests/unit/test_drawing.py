@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
 from gles_apps.vision import Detection, Drawing
-from gles_apps.vision.drawing import Rectangle, Text, text_extent
+from gles_apps.vision.drawing import Rectangle, Text, area, text_extent
 
 WHITE, SIZE = (255, 255, 255), (40, 60)
 NAN = float("nan")
@@ -232,3 +232,14 @@ def test_a_legend_and_bars_are_in_the_lower_left_corner() -> None:
     assert blue[:, 99].sum() == pytest.approx(1.2 * bars.font_size, abs=1)
     assert blue[:, 24].any(0)
     assert not blue[:, 100].any()
+
+
+def test_the_area_of_a_mask_lies_in_its_box() -> None:
+    """Of a box that ends beyond the picture, what is inside; without a mask, nothing."""
+    box = (30 / 60, 10 / 40, 70 / 60, 20 / 40)
+    mask = np.repeat([[0.9, 0.2]], 3, 0)
+    shares = np.interp(np.arange(60) + 0.5, (40, 60), (0.9, 0.2))  # between the mask's pixels
+    expected = np.zeros(SIZE, bool)
+    expected[10:20, 30:] = shares[30:] > 0.5
+    np.testing.assert_array_equal(area(Detection(box, 0.9, mask=mask), SIZE), expected)
+    assert not area(Detection(box, 0.9), SIZE).any()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -290,3 +291,28 @@ def test_without_moderngl(
     show(lambda app: nothing, Picture(picture), ShowOptions(headless=True, output=output))
     assert caplog.text == ""
     assert output.exists()
+
+
+def test_a_canvas_draws_in_order() -> None:
+    """The frame, layers, its drawing, and at the end the one above."""
+    from gles_apps.live import Canvas, Layer
+    from gles_apps.vision import Drawing
+
+    class Noted:
+        def __init__(self) -> None:
+            self.calls: list[object] = []
+
+        def begin(self, texture: object) -> None:
+            self.calls.append(texture)
+
+        layer = draw = begin
+
+    frame, later = (SimpleNamespace(texture=name, size=(4, 6)) for name in ("frame", "later"))
+    layer, above = Layer(np.zeros((4, 6, 4), np.uint8)), Drawing((4, 6))
+    for arguments, begun, ended in (((), "frame", []), ((later, above), "later", [above])):
+        painter: Any = Noted()
+        canvas = Canvas(frame, painter, (4, 6))  # type: ignore[arg-type]
+        canvas.layer(layer)
+        canvas.finish(*arguments)
+        expected = [begun, layer, canvas.drawing, *ended]
+        assert all(a is b for a, b in zip(painter.calls, expected, strict=True))

@@ -10,15 +10,16 @@ from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.device.profiles import SOFTWARE
+from gles_delegate.device.profiles import LLVMPIPE, SOFTWARE, UNKNOWN, Profile
 from gles_delegate.errors import ModelError
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
 from gles_delegate.ops.conv import weights_3d
 from gles_delegate.ops.lib import registry
+from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.packing import conv_weight_bytes
 from gles_delegate.planning.lowering import Lowerings, lower_graph
-from gles_delegate.shaders.dispatch import Step
+from gles_delegate.shaders.dispatch import Dispatch, Step
 from tests.op_table import OPS
 from tests.op_table.recurrent import integer_lstm
 from tests.support.schema import pack_model
@@ -32,6 +33,14 @@ INFINITY = float("inf")
 def reason(content: bytes) -> str:
     (why,) = lower_graph(read_model(content), Limits()).reasons.values()
     return why
+
+
+def dispatch_of(content: bytes, shader: str, limits: Limits = Limits()) -> Dispatch:  # noqa: B008
+    """The only dispatch of a shader."""
+    steps = lower_graph(read_model(content), limits).steps.values()
+    dispatches = (step for each in steps for step in each if isinstance(step, Dispatch))
+    (found,) = (dispatch for dispatch in dispatches if dispatch.shader == shader)
+    return found
 
 
 def without_outputs(name: str, count: int) -> bytes:
@@ -356,6 +365,17 @@ def test_a_slice_whose_ends_are_offsets(mask: str) -> None:
     assert "ends that are offsets" in reason(content)
 
 
+@pytest.mark.parametrize("mask", ["end_mask", None])
+def test_offsets_with_which_litert_reads_beyond_the_input(mask: str | None) -> None:
+    """An end mask alone, and an axis without an entry alone; neither is lowered."""
+    entries = ([0, 0], [2, 1], [1, 1]) if mask else ([0], [2], [1])
+    b = ModelBuilder()
+    inputs = [b.input((2, 2)), *(b.constant(np.array(v, np.int32)) for v in entries)]
+    masks = {mask: 1} if mask else {}
+    content = b.build([b.op("STRIDED_SLICE", inputs, [(2, 2)], offset=True, **masks)])
+    assert "ends that are offsets" in reason(content)
+
+
 @pytest.mark.parametrize("mask", ["ellipsis_mask", "new_axis_mask"])
 def test_a_slice_with_masks_beyond_its_entries(mask: str) -> None:
     """LiteRT gives these axes to the result, and other elements."""
@@ -643,3 +663,72 @@ def test_sizes_behind_a_node_whose_inputs_have_others_than_in_the_file() -> None
     y = b.op("Unknown", [y], [(1, 1, 1)])
     lowered = lower_graph(read_model(b.build([b.op("ABS", [y], [(1, 1, 1)])])), Limits())
     assert "known only at run time" in lowered.reasons[3]
+
+
+@pytest.mark.parametrize("name", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+@pytest.mark.parametrize("size", [(0, 3), (4, -1), (3,), (2, 3, 4)])
+def test_a_picture_of_no_size(name: str, size: tuple[int, ...]) -> None:
+    b = ModelBuilder()
+    x, sides = b.input((1, 4, 5, 3)), b.constant(np.array(size, np.int32))
+    content = b.build([b.op(name, [x, sides], [(1, 4, 5, 3)])])
+    assert reason(content) == f"the new size {list(size)}; expected a positive height and width"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("mode", [None, "align_corners", "half_pixel_centers"])
+def test_bytes_are_resized_with_litert_s_fixed_point(dtype: str, mode: str | None) -> None:
+    """Only where the corners of pixels map to each other."""
+    b = ModelBuilder()
+    about = {} if dtype == "float32" else {"quantization": QUANTIZED}
+    x, y = b.input((1, 4, 5, 3), dtype, **about), b.tensor((1, 7, 9, 3), dtype, **about)
+    modes = {mode: True} if mode else {}
+    b.op("RESIZE_NEAREST_NEIGHBOR", [x, b.constant(np.int32([7, 9]))], [y], **modes)
+    assert dispatch_of(b.build([y]), "resize_nearest").defines["FIXED_POINT"] == (
+        dtype == "int8" and mode is None
+    )
+
+
+def test_a_branch_that_several_numbers_choose() -> None:
+    b = ModelBuilder()
+    for name in ("NEG", "ABS"):
+        b.subgraph(lambda inner, name=name: [inner.op(name, [inner.input((2, 2))], [(2, 2)])])
+    condition, x = b.input((2,), np.bool_), b.input((2, 2))
+    y = b.op("IF", [condition, x], [b.tensor((2, 2))], then_subgraph_index=1, else_subgraph_index=2)
+    assert "its branch is chosen by [2]" in reason(b.build([y]))
+
+
+def test_channels_of_a_transposed_convolution_in_3d() -> None:
+    """Those of the output are the weights', or LiteRT writes beyond the output."""
+    b = ModelBuilder()
+    shape = b.constant(np.int32([1, 2, 2, 2, 5]))
+    weights, x = b.constant(np.ones((1, 1, 1, 3, 4), np.float32)), b.input((1, 2, 2, 2, 4))
+    strides = dict(stride_d=1, stride_h=1, stride_w=1)
+    y = b.op("CONV_3D_TRANSPOSE", [shape, weights, x], [b.tensor((1, 2, 2, 2, 5))], **strides)
+    why = reason(b.build([y]))
+    assert "weights of [1, 1, 1, 3, 4] for an output of [1, 2, 2, 2, 5]" in why
+
+
+@pytest.mark.parametrize("is_constant", [False, True])
+def test_biases_that_are_no_integers_may_be_large(is_constant: bool) -> None:
+    b = ModelBuilder()
+    x, weights = b.input((1, 4)), b.constant(np.ones((2, 4), np.float32))
+    biases = b.constant(np.float32([1e30, 0])) if is_constant else b.input((2,))
+    y = b.op("FULLY_CONNECTED", [x, weights, biases], [(1, 2)])
+    assert not lower_graph(read_model(b.build([y])), Limits()).reasons
+
+
+@pytest.mark.parametrize("profile", [UNKNOWN, LLVMPIPE], ids=["unknown", "llvmpipe"])
+def test_work_groups_of_depthwise_convolutions(profile: Profile) -> None:
+    """Where few kinds of programs are wanted, the layer's size does not decide."""
+    limits, kinds = Limits(profile=profile), set()
+    for width in (5, 33, 65):
+        b = ModelBuilder()
+        shape = (1, width, width, 8)
+        x, weights = b.input(shape), b.constant(np.ones((1, 3, 3, 8), np.float32))
+        options = dict(stride_h=1, stride_w=1, depth_multiplier=1, padding="SAME")
+        y = b.op("DEPTHWISE_CONV_2D", [x, weights, -1], [shape], **options)
+        grid = dispatch_of(b.build([y]), "depthwise_conv_2d", limits).grid
+        kinds.add((grid.pixel_lanes, grid.slice_lanes))
+        if profile is UNKNOWN:
+            assert grid == make_grid(grid.pixels, grid.slices, limits)
+    assert profile is UNKNOWN or len(kinds) == 1

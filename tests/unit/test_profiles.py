@@ -72,3 +72,8 @@ def test_every_list_of_tiles_begins_with_a_default() -> None:
 
 def test_an_unknown_device_has_small_tiles() -> None:
     assert UNKNOWN.tiles == (((2, 2),), ((2, 2),), ((2, 2),), (3,))
+
+
+def test_profiles_with_registers_for_large_tiles() -> None:
+    large = {name for name, profile in profiles.NAMED.items() if profile.large_tiles}
+    assert large == {"LLVMPIPE", "AMD", "NVIDIA", "ADRENO_6XX", "ADRENO_7XX"}

@@ -70,3 +70,12 @@ def test_reports_are_html_for_notebooks() -> None:
     assert ">1,234<" in MemoryReport(arena=1234)._repr_html_()
     assert "#8cf8 100.0%" in profile._repr_html_()
     assert "1 dispatches" in profile._repr_html_()
+
+
+def test_the_causes_of_nodes_on_the_cpu() -> None:
+    """By their reasons but for the numbers, the most frequent first; of no node on the GPU."""
+    reasons = ("rank 5", "", "a type", "rank 7")
+    nodes = tuple(NodeReport(i, "ADD", 1, not why, why) for i, why in enumerate(reasons))
+    report = DelegationReport(nodes, segments=1)
+    assert report.causes == (("rank 5", (nodes[0], nodes[3])), ("a type", (nodes[2],)))
+    assert report.on_the_cpu.nodes == (nodes[0], nodes[2], nodes[3])

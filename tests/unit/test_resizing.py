@@ -101,6 +101,9 @@ def test_equal_dispatches_keep_constants() -> None:
 def test_dispatches_on_large_tensors_keep_constants() -> None:
     plan = with_parts(plan_for(60, 80), 0, 5)
     assert Resizing().generalized(plan, SHARED) == plan
+    most = plan.dispatches[0].most_texels
+    assert Resizing().generalized(plan, most - 1) == plan
+    assert len(set(texts(Resizing().generalized(plan, most)))) == 1
 
 
 def test_numbers_of_an_epilogue_are_shared() -> None:

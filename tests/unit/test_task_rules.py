@@ -18,6 +18,7 @@ from gles_apps.tasks.image import CHANNELS
 from gles_apps.tasks.task import seen_region
 from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_detection, draw_landmarks
 from gles_apps.tasks.vision.face_landmarker import BLENDSHAPE_NAMES
+from gles_apps.tasks.vision.image_embedder import cosine_similarity
 from gles_apps.tasks.vision.image_segmenter import activated, categories, resized
 from gles_apps.tasks.vision.object_detector import merged
 from gles_apps.vision import Drawing
@@ -25,6 +26,7 @@ from gles_apps.vision.geometry import FaceModel, face_pose, fit_similarity
 from gles_apps.vision.regions import Region
 from gles_delegate.model.metadata import ScoreCalibration
 from gles_delegate.model.protobuf import Message, ProtobufError
+from tests.support.fake_networks import face_geometry
 
 RNG = np.random.default_rng(0)
 
@@ -50,6 +52,20 @@ def test_a_similarity_is_found_again() -> None:
         fit_similarity(points * 0, points, weights)
 
 
+def test_a_mirrored_object_is_turned_not_mirrored() -> None:
+    """The best rotation of points that are mirrored, among all turns around the same axis."""
+    points = RNG.normal(0, 5, (40, 3)) * (3, 2, 1)
+    matrix = fit_similarity(points, points * (1, 1, -1), np.ones(40))
+    rotation = matrix[:3, :3] / np.cbrt(np.linalg.det(matrix[:3, :3]))
+    assert np.linalg.det(rotation) == pytest.approx(1)
+    errors = []
+    for angle in np.radians(range(0, 360, 5)):
+        turn = np.eye(3)
+        turn[1:, 1:] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        errors.append(((points @ turn.T - points * (1, 1, -1)) ** 2).sum())
+    assert ((points @ rotation.T - points * (1, 1, -1)) ** 2).sum() <= min(errors)
+
+
 def test_the_pose_of_a_face_before_the_camera() -> None:
     """Points of a model, projected by a camera of 63 degrees; z is relative, as a network's."""
     model = FaceModel(RNG.normal(0, 4, (60, 3)) * (1, 1, 0.4), np.ones(60))
@@ -69,6 +85,17 @@ def test_the_pose_of_a_face_before_the_camera() -> None:
     np.testing.assert_allclose(matrix[:3, :3], turn, atol=0.1)
     np.testing.assert_allclose(matrix[:3, 3], (2, -3, -away), atol=2.0)
     assert face_pose(landmarks * 0 + 0.5, model, (height, width)) is None
+
+
+def test_the_model_of_a_face_is_read() -> None:
+    points, weights = RNG.normal(0, 4, (200, 3)), RNG.random(199)
+    model = FaceModel.parse(face_geometry(points, weights))
+    np.testing.assert_allclose(model.points, points, rtol=1e-6)
+    np.testing.assert_allclose(model.weights, [*weights, 0], rtol=1e-6)
+    with pytest.raises(ValueError, match="expected finite points with weights"):
+        FaceModel.parse(face_geometry(points, weights * 0))
+    with pytest.raises(ValueError, match="damaged geometry of a face"):
+        FaceModel.parse(face_geometry(points[:9], weights[:10]))
 
 
 def test_protocol_buffers() -> None:
@@ -143,6 +170,22 @@ def test_categories_of_one_class_and_of_several() -> None:
     np.testing.assert_array_equal(categories(scores - 0.5, "sigmoid"), [[255, 0]])
     np.testing.assert_array_equal(categories(np.float32([[[1, 3, 2]]]), "softmax"), [[1]])
     np.testing.assert_allclose(activated(np.float32([0, np.log(3)]), "softmax"), [0.25, 0.75])
+
+
+def test_the_cosine_of_two_vectors() -> None:
+    first, second = RNG.normal(0, 3, (2, 7))
+    expected = float((first * second).sum() / np.sqrt((first**2).sum() * (second**2).sum()))
+    vectors = [containers.Embedding(each) for each in (first, second, -2 * first)]
+    assert cosine_similarity(vectors[0], vectors[1]) == pytest.approx(expected)
+    assert cosine_similarity(vectors[0], vectors[0]) == pytest.approx(1)
+    assert cosine_similarity(vectors[0], vectors[2]) == pytest.approx(-1)
+    signed = np.int8([[3, -4, 0], [0, -128, 0]]).view(np.uint8)
+    quantized = [containers.Embedding(each) for each in signed]
+    assert cosine_similarity(*quantized) == pytest.approx(0.8)
+    with pytest.raises(ValueError, match="found 7 of float64 and 3 of uint8"):
+        cosine_similarity(vectors[0], quantized[0])
+    with pytest.raises(ValueError, match="with a length above 0"):
+        cosine_similarity(vectors[0], containers.Embedding(0 * first))
 
 
 def test_a_resampled_tone_is_the_tone() -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import supported_ops
 from gles_delegate.verification.cases import content, load_cases, pack, unpack
-from gles_delegate.verification.check import CaseResult
+from gles_delegate.verification.check import CaseResult, Form, _checked
 
 CASES = load_cases()
 
@@ -87,3 +88,10 @@ def test_errors_are_relative_to_the_largest_number() -> None:
     error, _ = case.deviation([np.float32([1, -200, np.inf, np.nan])], half=False)
     assert error == pytest.approx(1 / 200)
     assert case.deviation([np.zeros(3, np.float32)], half=False)[0] == np.inf
+
+
+def test_forms_that_a_case_does_not_have() -> None:
+    """Neither float16 nor constants of cases that are not for them."""
+    case = replace(CASES[0], half=False, quick=False)
+    forms = [Form(Limits(), half=True), Form(Limits(), constant=True)]
+    assert [*_checked(case, None, forms)] == []  # type: ignore[arg-type]

@@ -120,6 +120,10 @@ def test_hands_that_coincide_are_one() -> None:
     apart.points[:12, 0] += 40
     beside = hand_at(185, 100)
     assert distinct_hands([here, hand_at(110, 100), apart, beside]) == [0, 2, 3]
+    for close, kept in ((10, [0]), (9, [0, 1])):
+        other = hand_at(100, 100)
+        other.points[close:, 0] += 40
+        assert distinct_hands([here, other]) == kept
 
 
 def test_the_presence_must_exceed_its_limit() -> None:
