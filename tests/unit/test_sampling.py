@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import TIERS
-from tests.support import sampling
+from tests.support import costs, sampling
 
 TESTS = Path(__file__).parents[1]
 
@@ -88,3 +88,23 @@ def test_a_library_that_is_missing_skips_tests() -> None:
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             imported = {name.partition(".")[0] for name in names}
             assert imported <= here | required | TIERS.keys(), file
+
+
+def test_dear_tests_run_if_their_code_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = "tests/unit/test_sampling.py"
+    tests = [f"{file}::test_{i}" for i in range(80)]
+    monkeypatch.setattr(costs, "known", lambda: dict.fromkeys(tests, 1.0))
+    monkeypatch.setattr(sampling, "changed", ["README.md"])
+    run = [test for test in tests if not costs.is_left_out(test)]
+    assert 0 < len(run) < len(tests) / 2
+    assert not costs.is_left_out(f"{file}::test_that_is_not_known")
+    for changed in (file, "tests/support/sampling.py"):
+        monkeypatch.setattr(sampling, "changed", [changed])
+        assert not any(map(costs.is_left_out, tests))
+
+
+@pytest.mark.source
+def test_the_known_costs_are_of_tests_that_exist() -> None:
+    files = {test.partition("::")[0] for test in costs.known()}
+    assert len(costs.known()) > 100
+    assert not [file for file in files if not (sampling.ROOT / file).is_file()]
