@@ -11,13 +11,6 @@ vec4 masked(int slice, vec4 v, float fill) {
   return OUT_CHANNELS % 4 == 0 ? v : mix(vec4(fill), v, lanes_below(OUT_CHANNELS - 4 * slice));
 }
 
-// The largest lane of `v` in all invocations of the pixel.
-float highest_of(vec4 v) {
-  float highest = max(max(v.x, v.y), max(v.z, v.w));
-  JOIN(highest, max);
-  return highest;
-}
-
 // The sum of the lanes of `v` in all invocations of the pixel.
 float sum_of(vec4 v) {
   float sum = v.x + v.y + v.z + v.w;
