@@ -632,6 +632,10 @@ NOT_ZERO = {
         ),
         ("LOCAL_RESPONSE_NORMALIZATION", (1, 2, 2, 3), (), {"radius": -1}, "the radius -1"),
         ("PRELU", (1, 3), (np.ones((2, 3), np.float32),), {}, "alpha [2, 3] does not broadcast"),
+        (
+            "TransformLandmarks", (1, 5, 4), (np.zeros((1, 4, 4), np.float32),), {"version": 2},
+            "expected [1, landmarks, 2 or 3]",
+        ),
     ],
 )  # fmt: skip
 def test_operands_out_of_range(
