@@ -35,7 +35,8 @@ def features(case: Case) -> set[Hashable]:
     sketch, outputs = case.sketch()
     types = [str(feed.dtype) for feed in sketch.feeds]
     types += [sketch.tensors[i]["type"] for i in outputs]
-    found: set[Hashable] = {("types", case.op, *types)}
+    is_empty = any(feed.size == 0 for feed in sketch.feeds)
+    found: set[Hashable] = {("types", case.op, is_empty, *types)}
     try:
         lowered = lower_graph(read_model(sketch.build(outputs)), Limits())
     except (DelegateError, ValueError) as error:  # runs decide its sizes, for example
@@ -45,6 +46,9 @@ def features(case: Case) -> set[Hashable]:
     found.add(("dispatches", case.op, len(dispatches)))
     for each in dispatches:
         name, output = each.shader, each.output
+        if not output.elements:  # nothing is computed
+            found.add((name, "empty"))
+            continue
         found.update((name, macro, _class_of(value)) for macro, value in each.numbers.items())
         kinds = tuple(str(getattr(operand, "kind", "")) for operand in each.reads)
         found.add((name, "kinds", kinds, str(output.kind)))

@@ -636,6 +636,41 @@ NOT_ZERO = {
 """Fields whose default, in the schema or of a custom op, is not 0, false or empty."""
 
 
+@pytest.mark.parametrize(
+    ("name", "shape", "constants", "options", "problem"),
+    [
+        ("TOPK_V2", (2, 3), (np.int32(4),), {}, "the 4 largest of float32 [2, 3]"),
+        ("TOPK_V2", (2, 3), (np.int32(-1),), {}, "the -1 largest of float32 [2, 3]"),
+        ("TOPK_V2", (), (np.int32(0),), {}, "the 0 largest of float32 []"),
+        (
+            "BATCH_TO_SPACE_ND", (4, 1, 1, 3), (np.int32([2, 2]), np.int32([[0, 0], [-1, 0]])), {},
+            "expected none negative",
+        ),
+        (
+            "SPACE_TO_BATCH_ND", (1, 2, 2, 3), (np.int32([2, 0]), np.int32([[0, 0], [0, 0]])), {},
+            "expected none negative",
+        ),
+        ("LOCAL_RESPONSE_NORMALIZATION", (1, 2, 2, 3), (), {"radius": -1}, "the radius -1"),
+        ("PRELU", (1, 3), (np.ones((2, 3), np.float32),), {}, "alpha [2, 3] does not broadcast"),
+        (
+            "TransformLandmarks", (1, 5, 4), (np.zeros((1, 4, 4), np.float32),), {"version": 2},
+            "expected [1, landmarks, 2 or 3]",
+        ),
+    ],
+)  # fmt: skip
+def test_operands_out_of_range(
+    name: str,
+    shape: tuple[int, ...],
+    constants: tuple[NDArray[Any], ...],
+    options: dict[str, int],
+    problem: str,
+) -> None:
+    b = ModelBuilder()
+    inputs = [b.input(shape), *(b.constant(np.asarray(value)) for value in constants)]
+    outputs = [shape, b.tensor(shape, np.int32)] if name == "TOPK_V2" else [shape]
+    assert problem in reason(b.build([b.op(name, inputs, outputs, **options)]))
+
+
 def test_fields_that_a_file_leaves_out() -> None:
     defaults: dict[str, Any] = {}
     classes = [Options]

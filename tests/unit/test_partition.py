@@ -63,6 +63,19 @@ def test_a_variable_on_the_cpu_takes_no_other_there() -> None:
     assert {*range(8, len(ops))} <= {i for segment in actual.segments for i in segment}
 
 
+def test_a_first_value_that_is_computed_stays_on_the_cpu() -> None:
+    def computed(b: ModelBuilder) -> list[int]:
+        value = chain(b, b.constant(np.zeros(SHAPE, np.float32)), 1)
+        b.op("ASSIGN_VARIABLE", [handle(b, "one"), value], [])
+        return []
+
+    b = ModelBuilder()
+    b.op("CALL_ONCE", [], [], init_subgraph_index=b.subgraph(computed))
+    y = b.op("READ_VARIABLE", [handle(b, "one")], [b.tensor(SHAPE)])
+    reasons = partition(b, [y], most=9).reasons
+    assert "its subgraph has ABS; expected only constants assigned" in reasons[0]
+
+
 @pytest.mark.parametrize(("most", "taken"), [(0, []), (1, [1]), (2, [0, 1]), (None, [0, 1, 2])])
 def test_the_largest_segments_are_taken(most: int | None, taken: list[int]) -> None:
     b = ModelBuilder()

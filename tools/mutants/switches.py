@@ -2,23 +2,36 @@
 
 import json
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 _on = int(os.environ.get("MUTANT", "-1"))
 _file = os.environ.get("MUTANTS_MET", "")
 met: set[int] = set()
+_ROOT = Path(__file__).parents[1]
 _glsl = [
     each
-    for each in json.loads((Path(__file__).parents[1] / "mutants.json").read_text())
+    for each in json.loads((_ROOT / "mutants.json").read_text())
     if each["file"].startswith("glsl/")
 ]
 
 
-def _words(text: str) -> str:
-    return " ".join(text.split("//")[0].split())
+def _mark(fault: dict[str, Any]) -> tuple[re.Pattern[str], str]:
+    """What a program with the fault's line has, and the macro whose text the line is of, or ""."""
+    lines = (_ROOT / fault["file"]).read_text("utf-8").split("\n")
+    first = fault["line"] - 1
+    while lines[first - 1].endswith("\\"):
+        first -= 1
+    macro = re.match(r"#define (\w+)", lines[first])
+    line = re.escape(" ".join(fault["old"].split("//")[0].split()))
+    counters = "|".join(re.findall(r"for \(int (\w+) =", "\n".join(lines)))  # unrolled, maybe
+    if counters:
+        line = re.sub(rf"\b({counters})\b", r"\\w+", line)
+    return re.compile(line), macro[1] if macro else ""
 
 
-_marks = {each["number"]: _words(each["old"]) for each in _glsl}
+_marks = {each["number"]: _mark(each) for each in _glsl}
 
 
 def note(number: int) -> None:
@@ -47,8 +60,9 @@ def shader(name: str, text: str) -> str:
 
 
 def compiled(text: str) -> None:
-    """Note the lines that a program has."""
-    lines = {_words(line) for line in text.split("\n")}
-    for number, mark in _marks.items():
-        if mark in lines:
+    """Note the lines that a program has; of a macro, if it is used."""
+    text = " ".join(text.split())
+    for number, (mark, macro) in _marks.items():
+        is_used = not macro or len(re.findall(rf"\b{macro}\b", text)) > 1
+        if is_used and mark.search(text):
             note(number)
