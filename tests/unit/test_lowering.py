@@ -639,8 +639,8 @@ NOT_ZERO = {
 @pytest.mark.parametrize(
     ("name", "shape", "constants", "options", "problem"),
     [
-        ("TOPK_V2", (2, 3), (np.int32(4),), {}, "the 4 largest of float32 [2, 3]"),
-        ("TOPK_V2", (2, 3), (np.int32(-1),), {}, "the -1 largest of float32 [2, 3]"),
+        ("TOPK_V2", (2, 3), (np.int32(4),), {}, "the 4 largest of 3 elements"),
+        ("TOPK_V2", (2, 3), (np.int32(-1),), {}, "the -1 largest of 3 elements"),
         ("TOPK_V2", (), (np.int32(0),), {}, "the 0 largest of float32 []"),
         (
             "BATCH_TO_SPACE_ND", (4, 1, 1, 3), (np.int32([2, 2]), np.int32([[0, 0], [-1, 0]])), {},
