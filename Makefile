@@ -33,7 +33,7 @@ check: say .venv/.with-test
 
 # A sample, to which uncommitted changes come first, or all since the commit `since`; its last line
 # says of what.
-test: say := test: all tests but Ray's, with a sample of the largest tables; 7 minutes on two cores
+test: say := test: all tests but Ray's, with a sample of the largest tables; 5 minutes on two cores
 test: say .venv/.with-test
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
 	$(pytest) $(if $(since),--since $(since))
