@@ -23,8 +23,7 @@ from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
 from gles_delegate.support import collector
 from gles_delegate.support.closing import on_error
-from gles_delegate.support.collector import CollectorOff
-from gles_delegate.support.signals import SignalsDeferred
+from gles_delegate.support.undisturbed import Undisturbed
 from gles_delegate.support.unpatched import get_ident
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class GpuContext:
         self.is_private = context is None
         self.egl: EglContext | None = None
         self._adopted: Adopted | None = None
-        self._interruptions: list[tuple[CollectorOff, SignalsDeferred]] = []
+        self._undisturbed: list[Undisturbed] = []  # of the guards that are entered
         self._pool = ObjectPool.of(context) if isinstance(context, EglContext) else None
         if isinstance(context, EglContext | None):
             with environment(variables or {}, libegl().is_started):
@@ -148,23 +147,20 @@ class GpuContext:
 
         In between, the collector and handlers of signals run.
         """
-        off, deferred = self._interruptions[-1]
+        undisturbed = self._undisturbed[-1]
         with self.egl.away() if self.egl else nullcontext():
             try:
-                off.end()
-                deferred.end()
+                undisturbed.end()
                 yield
             finally:
-                deferred.begin()
-                off.begin()
+                undisturbed.begin()
 
     def give_way(self) -> None:
         """Inside the guard: run handlers of signals, or the collector, if they wait for its end.
 
         An adopted context has bindings of the delegate, so there they wait.
         """
-        _, deferred = self._interruptions[-1]
-        if self.egl is not None and (deferred.is_due or collector.is_due()):
+        if self.egl is not None and self._undisturbed[-1].is_due:
             with self.suspended():
                 collector.give_way()
 
@@ -192,9 +188,9 @@ class GpuContext:
     @contextmanager
     def _current(self, only_deletes: bool = False) -> Iterator[None]:
         is_plain = self.is_private or only_deletes
-        off, deferred = CollectorOff(), SignalsDeferred()
-        with deferred, off:
-            self._interruptions.append((off, deferred))
+        undisturbed = Undisturbed()
+        with undisturbed:
+            self._undisturbed.append(undisturbed)
             try:
                 with (
                     self.egl or nullcontext(),
@@ -202,7 +198,7 @@ class GpuContext:
                 ):
                     yield
             finally:
-                self._interruptions.pop()
+                self._undisturbed.pop()
 
 
 @contextmanager

@@ -15,8 +15,7 @@ from gles_delegate.gl.functions import VERSION, Functions
 from gles_delegate.gl.libegl import DestroyedError, libegl
 from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 from gles_delegate.gl.mark import Mark
-from gles_delegate.support.collector import CollectorOff
-from gles_delegate.support.signals import SignalsDeferred
+from gles_delegate.support.undisturbed import Undisturbed
 
 if TYPE_CHECKING:
     import moderngl
@@ -89,7 +88,7 @@ def is_current(context: moderngl.Context) -> bool:
     handle = current_handle()
     if not handle:
         return False
-    with SignalsDeferred(), CollectorOff(), _nothing_current(), context:
+    with Undisturbed(), _nothing_current(), context:
         return current_handle() in (handle, 0)
 
 

@@ -34,8 +34,7 @@ from gles_delegate.gl.libegl import (
 )
 from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 from gles_delegate.support.closing import in_any_case
-from gles_delegate.support.collector import CollectorOff
-from gles_delegate.support.signals import SignalsDeferred
+from gles_delegate.support.undisturbed import Undisturbed
 
 
 def list_devices() -> list[Device]:
@@ -257,7 +256,7 @@ class EglContext:
 
     def _unmark(self) -> None:
         """Delete the mark, which a context that shares keeps; find out if this was destroyed."""
-        with SignalsDeferred(), CollectorOff(), suppress(ContextError), self:
+        with Undisturbed(), suppress(ContextError), self:
             mark = self._usable().mark
             assert mark is not None
             mark.release()

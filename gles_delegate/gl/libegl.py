@@ -18,8 +18,7 @@ from typing import Any
 from gles_delegate.errors import ContextError, ContextLostError, GLError
 from gles_delegate.gl.libglx import GlxBinding, OsmesaBinding
 from gles_delegate.gl.tensorflow import load_mesa_apart, watch_imports
-from gles_delegate.support.collector import CollectorOff
-from gles_delegate.support.signals import SignalsDeferred
+from gles_delegate.support.undisturbed import Undisturbed
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
@@ -229,7 +228,7 @@ class LibEgl:
         Inside, nothing is current in GLX, so EGL contexts can be. Neither the collector nor
         handlers of signals run.
         """
-        with SignalsDeferred(), CollectorOff():
+        with Undisturbed():
             before = EglBinding.of_this_thread(self).without_glx()
             try:
                 yield

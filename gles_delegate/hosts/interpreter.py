@@ -310,7 +310,8 @@ class Interpreter(NotPickled, Closing):
         with self._lock:
             self._ensure_safe()
             host = self._entry(subgraph)
-            before, was_ready = {index: host.shape_of(index) for index in values}, host.is_ready
+            before = {index: host.shape_of(index) for index in values}
+            was_ready = host.is_ready
             try:
                 for index, array in values.items():
                     host.resize_tensor_input(index, array.shape)

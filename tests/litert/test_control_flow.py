@@ -299,6 +299,13 @@ def chosen_by(interpreter: Any, condition: bool, x: np.ndarray[Any, Any]) -> Any
     return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
 
 
+def assert_chosen_alike(interpreter: Any, reference: Any, condition: bool, x: Any) -> None:
+    actual = chosen_by(interpreter, condition, x)
+    expected = chosen_by(reference, condition, x)
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+
+
 @both_hosts
 @pytest.mark.parametrize("op", ["IF", "STABLEHLO_CASE"])
 @pytest.mark.parametrize(
@@ -319,10 +326,7 @@ def test_the_size_of_a_result_is_that_of_its_branch(
         assert are_equal or "expected equal shapes" in nodes[0].reason
         # LiteRT returns no tensor without elements whose size a run decides.
         for condition in (True, True) if second == "no rows" else (True, False, True):
-            actual = chosen_by(interpreter, condition, x)
-            expected = chosen_by(reference, condition, x)
-            assert actual.shape == expected.shape
-            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+            assert_chosen_alike(interpreter, reference, condition, x)
         del interpreter
 
 
@@ -344,10 +348,7 @@ def test_branches_whose_sizes_differ_after_a_resize(
                     chosen_by(interpreter, True, x)
                 continue
             for condition in (True, False):
-                actual = chosen_by(interpreter, condition, x)
-                expected = chosen_by(reference, condition, x)
-                assert actual.shape == expected.shape
-                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+                assert_chosen_alike(interpreter, reference, condition, x)
         del interpreter
 
 
@@ -362,10 +363,7 @@ def test_branches_of_a_size_that_the_file_leaves_open(host: Host, other: str) ->
         for rows in (1, 3, 2):
             x = np.linspace(-2, 3, 4 * rows, dtype=np.float32).reshape(rows, 4)
             for condition in (True, False):
-                actual = chosen_by(interpreter, condition, x)
-                expected = chosen_by(reference, condition, x)
-                assert actual.shape == expected.shape
-                np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
+                assert_chosen_alike(interpreter, reference, condition, x)
         del interpreter
 
 

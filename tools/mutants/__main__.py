@@ -104,7 +104,8 @@ def end_of(
     mutant: Mutant, tree: Path, tests: Sequence[dict[str, object]], seconds: float
 ) -> tuple[bool, int]:
     """Whether a test catches a fault, and how many met it."""
-    left, chosen = seconds, list[str]()
+    left = seconds
+    chosen: list[str] = []
     for row in tests:
         if mutant.number in row["met"] and left > 0:  # type: ignore[operator]
             chosen.append(str(row["test"]))

@@ -225,7 +225,9 @@ def _changed(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, ast.AST 
 
 
 def _glsl_faults(path: Path) -> Iterator[Fault]:
-    at, depth, is_comment = 0, list[bool](), False
+    at = 0
+    depth: list[bool] = []
+    is_comment = False
     for number, line in enumerate(path.read_text("utf-8").split("\n"), 1):
         text = line.strip()
         if text.startswith("#if"):
