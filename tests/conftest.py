@@ -147,7 +147,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         costs.write(costs.measured)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    yield  # what pytest writes itself
     for line in (sampling.report(), skipped(terminalreporter.stats.get("skipped", []))):
         if line:
             terminalreporter.write_line(line)

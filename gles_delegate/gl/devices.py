@@ -324,20 +324,30 @@ def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
     """
     egl = libegl()
     egl.refuse_fork()
-    seen: set[object] = set()
+    seen: set[int] = set()
+    # Of displays whose device EGL does not tell: Mesa 25.0 forgets that of a display which is
+    # initialized again, maybe by the app.
+    unplaced: list[tuple[str, str, str]] = []
     for source in _sources(egl, refusals):
-        if source.device in seen or (source.last_resort and seen):
+        if source.device in seen or (source.last_resort and (seen or unplaced)):
             continue
         try:
             native = create_context(egl, egl.initialized(source.platform, source.open()))
         except DelegateError as error:
             refusals.append((source.platform, str(error)))
             continue
-        identity = native.display.device or (native.vendor, native.renderer, native.version)
-        if identity in seen:
+        device = native.display.device
+        name = (native.vendor, native.renderer, native.version)
+        is_listed = device in seen or name in unplaced
+        if device:
+            seen.add(device)
+            if name in unplaced:  # another device of this name is one more
+                unplaced.remove(name)
+        elif not is_listed:
+            unplaced.append(name)
+        if is_listed:
             native.destroy()
         else:
-            seen.add(identity)
             yield native
 
 
