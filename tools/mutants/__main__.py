@@ -32,6 +32,8 @@ from plant import Mutant, plant  # noqa: E402
 
 from tests.support.sampling import seed_of_commit  # noqa: E402
 
+SEED = seed_of_commit()
+"""Of the sample of tests; a commit that is made meanwhile has another."""
 _TESTS_OF_FILES = ("test_imports", "test_package", "test_words", "test_house", "test_tools")
 """Tests of the sources' text, which the switches change."""
 
@@ -51,7 +53,7 @@ def copied(folder: Path) -> Path:
 def pytest(tree: Path, arguments: Sequence[str], **environment: str) -> int:
     """Its exit status."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["--seed", str(seed_of_commit()), *arguments]
+    command += ["--seed", str(SEED), *arguments]
     settings = os.environ | {"PYTHONPATH": str(tree)} | environment
     try:
         run = subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=3600)
@@ -117,7 +119,8 @@ def end_of(
     if not chosen:
         return False, 0
     status = pytest(tree, ["-x", "-p", "no:xdist", *chosen], MUTANT=str(mutant.number))
-    return status in (1, -1), len(chosen)  # a failure, or a hang
+    # A failure, a hang, or modules that cannot be imported.
+    return status != 0, len(chosen)
 
 
 if __name__ == "__main__":
