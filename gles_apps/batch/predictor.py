@@ -32,8 +32,8 @@ from gles_delegate.support.closing import on_error
 
 log = logging.getLogger("gles_delegate")
 
-ModelSource: TypeAlias = Any
-"""A path, `Assets` that are read, bytes or an array of bytes."""
+ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | Array | Assets"
+"""A model: its path, its bytes, an array of its bytes, or its files that have been read."""
 
 Batch: TypeAlias = "dict[str, Array]"
 """Columns by name."""
@@ -336,6 +336,17 @@ def picture_of(row: Any) -> Image.Image:
             reason = f"expected a picture, found {_described(row)}: {reason}"
         raise ValueError(reason) from error
     raise ValueError(f"expected a uint8 picture {PICTURES[1:]}, found {_described(row)}")
+
+
+def read_assets(model: ModelSource) -> Assets:
+    """The files of a task's model; `Assets` has the errors."""
+    if isinstance(model, Assets):
+        return model
+    if isinstance(model, np.ndarray):
+        return Assets(content=model.tobytes())
+    if isinstance(model, bytes | bytearray | memoryview):
+        return Assets(content=bytes(model))
+    return Assets(model)
 
 
 def _arguments(model: ModelSource) -> dict[str, Any]:

@@ -16,14 +16,13 @@ import numpy as np
 from PIL.Image import Image as Picture
 
 from gles_apps.cli import options
-from gles_apps.cli.options import base_of, compilations
-from gles_apps.tasks.assets import assets_of
+from gles_apps.cli.options import compilations, listing_best, naming_missing
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import SHOWN, ClassificationResult
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.opening import TaskSettings, landmarker_kind, open_task, task_of
+from gles_apps.tasks.vision.opening import TaskModel, TaskSettings
 from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter
 from gles_delegate.bench.comparison import prepare as prepare_interpreter
 from gles_delegate.cli import common, tensor_files
@@ -88,20 +87,25 @@ def run(
     settings = TaskSettings(labels=names, **chosen)
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with common.progress_bar() as bar:
-        base = base_of(
-            model, gpu_options=options, antialias=antialias, mean=mean, std=std,
+        base = BaseOptions(
+            model,
+            gpu_options=options,
+            antialias=antialias,
+            mean=mean,
+            std=std,
             progress=compilations(bar),
-        )  # fmt: skip
+        )
+        with naming_missing(model):
+            task_model = TaskModel.of(base, settings)
         shown: dict[str, Any] | None = None
-        assets = assets_of(base)
-        file = assets.model() if landmarker_kind(assets) is None else None
+        file = task_model.file if task_model.landmarker is None else None
         source, read = _inputs(file, inputs)
         read += [model, *([] if labels is None else [labels])]
         if source is not None:
             pixels = tensor_files.read_picture(source)
             is_asked = settings != TaskSettings() or any(map(is_picture, outputs))
             try:
-                shown = _look(file, base, settings, pixels, outputs, output_dir, read)
+                shown = _look(file, task_model, base, pixels, outputs, output_dir, read)
             except ValueError as error:
                 if is_asked or file is None:
                     raise
@@ -138,8 +142,8 @@ def _inputs(file: ModelFile | None, inputs: Sequence[str]) -> tuple[Path | None,
 
 def _look(
     file: ModelFile | None,
+    model: TaskModel,
     base: BaseOptions,
-    settings: TaskSettings,
     pixels: Picture,
     outputs: Sequence[str],
     folder: Path | None,
@@ -149,7 +153,7 @@ def _look(
 
     The files in `read` are not written to.
     """
-    task = task_of(base, settings)
+    task = model.task
     if task in (None, "repaint"):
         return None
     pictures = [Path(name) for name in outputs if is_picture(name)]
@@ -162,15 +166,15 @@ def _look(
         )
     files = {} if file is None else _files(file.graph(), arrays, folder)
     common.require_other_files([*pictures, *files.values()], read)
-    if task == "classify":
-        settings = replace(settings, top=settings.top or 1)
+    model = listing_best(model)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
     index = base.gpu_options.device_index if base.gpu_options else None
     context = None if index is None else EglContext(device_index=index)
     try:
-        with open_task(replace(base, context=context), settings) as opened:
+        with model.open(replace(base, context=context)) as opened:
             result = opened.process(image)
-            found, device = opened.network.arrays, opened.report.device
+            found = opened.network.arrays
+            device = opened.report.device
     finally:
         if context is not None:
             context.release()

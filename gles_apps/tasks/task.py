@@ -9,7 +9,6 @@ from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from gles_apps.tasks.assets import assets_of
 from gles_apps.tasks.components.containers import RectF
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
@@ -85,7 +84,7 @@ class Task(Closing, Generic[R]):
         if not isinstance(base, BaseOptions):
             raise TypeError(f"expected BaseOptions, found {type(base).__name__}")
         self.options = options
-        self.assets = assets_of(base)
+        self.assets = base.read_assets()
         self._networks: list[PictureNetwork] = []
         self._stream: Stream | None = None
         self._last_timestamp: int | None = None
