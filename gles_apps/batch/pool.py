@@ -75,8 +75,9 @@ def compute(
         notice: Called with a sentence if a worker is replaced.
     """
     processors = max(processor_count() // workers, 1)
-    model = assets.path, digest(*assets.contents)
-    pending, deaths = deque(chunks), Counter[str]()
+    model = (assets.path, digest(*assets.contents))
+    pending = deque(chunks)
+    deaths = Counter[str]()
     running: list[_WorkerProcess] = []
     left = len(pending)
     try:

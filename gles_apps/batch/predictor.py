@@ -114,7 +114,8 @@ class Predictor:
                     each.subgraph for each in self._graph.signatures if each.key == signature
                 )
                 self._run: Any = lambda feeds: runner(**feeds)
-                self.inputs, self.outputs = runner.get_input_details(), runner.get_output_details()
+                self.inputs = runner.get_input_details()
+                self.outputs = runner.get_output_details()
             else:
                 self.inputs = by_name(details)
                 self.outputs = by_name(interpreter.get_output_details())
@@ -199,7 +200,8 @@ class Predictor:
         return columns
 
     def _feed(self, name: str, column: Any) -> Array:
-        details, inner = self.inputs[name], self.row_shape(name)
+        details = self.inputs[name]
+        inner = self.row_shape(name)
         dtype = np.dtype(details["dtype"])
         rows: list[Any] = [row if isinstance(row, bytes) else np.asarray(row) for row in column]
         if not rows:
@@ -229,7 +231,9 @@ class Predictor:
         kind, *others = kinds
         if kind is None or others or kind[0] != self.inputs[name]["dtype"]:
             return False
-        shape, whole, inner = kind[1], self._shapes[name], self.row_shape(name)
+        shape = kind[1]
+        whole = self._shapes[name]
+        inner = self.row_shape(name)
         if shape == inner or (shape == whole and whole[:1] != (1,)):
             return True
         stretches = kind[0] == np.uint8 and picture_mode((1, *inner)) is not None

@@ -233,7 +233,9 @@ def _files(patterns: Sequence[str]) -> tuple[dict[str, str], Counter[str]]:
     """The files that match patterns, and folders' pictures, by their names in tables; and how many
     other files the folders have, by suffix.
     """
-    files, skipped, suffixes = set[str](), set[str](), picture_suffixes()
+    files = set[str]()
+    skipped = set[str]()
+    suffixes = picture_suffixes()
     for pattern in patterns:
         given = Path(pattern)
         if given.is_dir():

@@ -158,7 +158,9 @@ def _look(
         return None
     pictures = [Path(name) for name in outputs if is_picture(name)]
     arrays = [name for name in outputs if not is_picture(name)]
-    forbidden = [*arrays, *([str(folder)] if folder else [])] if file is None else []
+    forbidden = []
+    if file is None:
+        forbidden = arrays if folder is None else [*arrays, str(folder)]
     if len(pictures) > 1 or forbidden:
         raise common.wrong_usage(
             "expected one picture with the results, and arrays only of a single network, found "
@@ -246,7 +248,8 @@ def _print(shown: dict[str, Any]) -> None:
         keys = [key for key in outputs[0] if key != "argmax"]
         common.print_table([{k: "" if r[k] is None else r[k] for k in keys} for r in outputs])
     if shown["task"] is not None:
-        rows, device = shown["results"], shown.get("device", "the GPU")
+        rows = shown["results"]
+        device = shown.get("device", "the GPU")
         results = "1 result" if len(rows) == 1 else f"{len(rows)} results"
         print(f"\n{shown['task']}: {results} on {device}")
         cells = [{k: "" if v is None else v for k, v in r.items() if k in COLUMNS} for r in rows]
@@ -274,7 +277,8 @@ def _outputs(
         folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for index, array in zip(graph.outputs, arrays, strict=True):
-        tensor, path = graph.tensors[index], files.get(index)
+        tensor = graph.tensors[index]
+        path = files.get(index)
         if path is not None:
             tensor_files.save_output(path, array, tensor)
         row = {

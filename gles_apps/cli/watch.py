@@ -94,7 +94,8 @@ def watch(
     except ImportError as error:
         raise DelegateError(str(error)) from error
     if as_json:
-        most, frames = app.counts.most, app.counts.frames
+        most = app.counts.most
+        frames = app.counts.frames
         shown = {
             "task": task,
             "frames": app.counts.seen,

@@ -102,17 +102,20 @@ def repaint(
         ...     live.ShowOptions(headless=True, frames=1),
         ... )
     """
-    details, metadata = network.outputs[0], network.metadata.outputs[0]
+    details = network.outputs[0]
+    metadata = network.metadata.outputs[0]
     shape = details["shape"].tolist()
     if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3, 4):
         raise ValueError(
             f"expected a picture, an output [1, height, width, 1, 3 or 4], found {shape}"
         )
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     if np.dtype(details["dtype"]).kind in "iu" and not details["quantization"][0]:
         high = 255.0
     elif metadata.minimum and metadata.maximum and max(metadata.maximum) > min(metadata.minimum):
-        low, high = min(metadata.minimum), max(metadata.maximum)
+        low = min(metadata.minimum)
+        high = max(metadata.maximum)
     network.pictures[0] = ImageOutput(scale=1 / (high - low), offset=-low / (high - low))
 
     def see(frame: Frame, canvas: Canvas) -> None:

@@ -90,7 +90,8 @@ class Assets:
         if self.content is None:
             raise ValueError("expected one model, found the files of a bundle")
         if "" not in self._models:
-            content, file = model_of(self.content, None), None if self.files else self._file
+            content = model_of(self.content, None)
+            file = None if self.files else self._file
             self._models[""] = _checked(ModelFile(content, file))
         return self._models[""]
 

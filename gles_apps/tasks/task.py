@@ -226,7 +226,8 @@ class VisionTask(Task[R]):
             fit: "letterbox" if the graph sets keep_aspect_ratio, and then BORDER_ZERO, too.
                 Otherwise the picture's edge is replicated.
         """
-        placed, antialias = region.transform, self.options.base_options.antialias
+        placed = region.transform
+        antialias = self.options.base_options.antialias
         return replace(
             like,
             roi=placed.roi,

@@ -16,8 +16,11 @@ from gles_delegate.model.graph import Array
 
 VISIBLE = 0.5
 """Minimum visibility and presence of a point that is drawn."""
-WHITE_COLOR, BLACK_COLOR = (224, 224, 224), (0, 0, 0)
-RED_COLOR, GREEN_COLOR, BLUE_COLOR = (0, 0, 255), (0, 128, 0), (255, 0, 0)
+WHITE_COLOR = (224, 224, 224)
+BLACK_COLOR = (0, 0, 0)
+RED_COLOR = (0, 0, 255)
+GREEN_COLOR = (0, 128, 0)
+BLUE_COLOR = (255, 0, 0)
 """MediaPipe's colors, whose channels are in the order of OpenCV; arrays get them as they are."""
 ARROW_TIP = 0.1
 """The length of an arrow's tip, as a share of the arrow (OpenCV's arrowedLine)."""
@@ -150,7 +153,8 @@ def draw_detection(
         ValueError: The array is not a picture.
     """
     drawing = _drawing_of(image)
-    box, spec = detection.bounding_box, bbox_drawing_spec
+    box = detection.bounding_box
+    spec = bbox_drawing_spec
     corner = (box.origin_x + box.width, box.origin_y + box.height)
     drawing.box((box.origin_x, box.origin_y, *corner), spec.color, spec.thickness)
     points = [(p.x, p.y) for p in detection.keypoints or ()]

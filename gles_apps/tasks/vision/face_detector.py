@@ -48,7 +48,8 @@ class FaceDetector(Detects[DetectionResult]):
         super().__init__(options)
         with on_error(self.close):
             presets = (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE)
-            least, overlap = options.min_detection_confidence, options.min_suppression_threshold
+            least = options.min_detection_confidence
+            overlap = options.min_suppression_threshold
             self._finder = Finder(self._network(), presets, least, overlap)
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> DetectionResult:

@@ -29,7 +29,8 @@ from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
 from gles_delegate.support.closing import on_error
 
-HANDS, GESTURES = "hand_landmarker.task/", "hand_gesture_recognizer.task/"
+HANDS = "hand_landmarker.task/"
+GESTURES = "hand_gesture_recognizer.task/"
 CANNED, CUSTOM = (f"{GESTURES}{kind}_gesture_classifier.tflite" for kind in ("canned", "custom"))
 NO_GESTURE = "None"
 """The class of a hand without a gesture, in both classifiers."""
@@ -168,7 +169,8 @@ def seen_by_embedder(points: Array, turn: float, picture: Size | None = None) ->
     points = points.astype(np.float64)
     if picture is not None:
         points[:, :2] *= np.array(picture[::-1]) / max(picture)
-    x, y = points[:, 0].copy(), points[:, 1].copy()
+    x = points[:, 0].copy()
+    y = points[:, 1].copy()
     points[:, 0] = x * math.cos(turn) - y * math.sin(turn)
     points[:, 1] = y * math.cos(turn) + x * math.sin(turn)
     points -= points[0]

@@ -144,7 +144,8 @@ class HandFollower(Follower[R]):
         super().__init__(options)
         with on_error(self.close):
             most = at_least_one("num_hands", options.num_hands)
-            detector, confidence = "hand_detector.tflite", options.min_hand_detection_confidence
+            detector = "hand_detector.tflite"
+            confidence = options.min_hand_detection_confidence
             # The overlap is hand_detector_graph.cc's.
             finder = self._find_with(self.bundle + detector, (PALM_DETECTOR,), confidence, 0.3)
             hand = hand_reader(self._network(f"{self.bundle}hand_landmarks_detector.tflite"))

@@ -169,7 +169,11 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         self, image: Image, region: Region, time_ms: int | None
     ) -> HolisticLandmarkerResult:
         seen = self._seen(image, region, time_ms)
-        body, face, left, right, mask = None, None, None, None, None
+        body = None
+        face = None
+        left = None
+        right = None
+        mask = None
         if seen:
             body, transform = seen[0]
             face = self._face_of(image, body)

@@ -55,8 +55,10 @@ class ImageClassifier(Classifies[ClassificationResult]):
         with on_error(self.close):
             network = self._network()
             network.require_normalization()
-            shapes, outputs = network.shapes, network.metadata.outputs
-            labels, probabilities = options.labels, options.probabilities
+            shapes = network.shapes
+            outputs = network.metadata.outputs
+            labels = options.labels
+            probabilities = options.probabilities
             self._classifier = Classifier(shapes, outputs, options, labels, probabilities)
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> ClassificationResult:

@@ -24,7 +24,8 @@ def cosine_similarity(u: Embedding, v: Embedding) -> float:
     Raises:
         ValueError: Lengths or types differ, or a vector is 0.
     """
-    first, second = u.embedding, v.embedding
+    first = u.embedding
+    second = v.embedding
     if len(first) != len(second) or first.dtype != second.dtype:
         raise ValueError(
             f"expected vectors of the same length and type, found {len(first)} of "

@@ -171,7 +171,8 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             output = options.output_texture
             if output is not None:
                 self._runner.run(lambda: self._write_to_texture(shape, output))
-            self._like, self._opencv = network.transform, network.transform.depth != 4
+            self._like = network.transform
+            self._opencv = network.transform.depth != 4
 
     def _write_to_texture(
         self, shape: Sequence[int], output: ImageOutput | Literal["classes"]

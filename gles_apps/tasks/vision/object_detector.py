@@ -112,7 +112,8 @@ class ObjectDetector(Detects[DetectionResult]):
         transform = self._sampling(region, self._like, self._like.fit)
         if isinstance(self._preset, YoloDetector):
             transform = replace(transform, opencv=False)
-        arrays, least = network(image, transform), self._threshold
+        arrays = network(image, transform)
+        least = self._threshold
         if self._calibration is None:
             found = read_detections(arrays, self._preset, threshold=least)
         else:

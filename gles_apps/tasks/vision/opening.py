@@ -293,7 +293,8 @@ def find_task(
         return NAMED[metadata.name]
     if metadata.outputs[0].task == "classify":
         return "classify"
-    picture, shapes = inputs[0].shape, [each.shape for each in outputs]
+    picture = inputs[0].shape
+    shapes = [each.shape for each in outputs]
     if channels == 4:  # only segmenters leave alpha out
         tasks = {_task_of_output(each, 0, picture[1]) for each in outputs}
         return "segment" if tasks == {"segment"} else None

@@ -91,7 +91,8 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
             self._like = network.normalized(POSENET_INPUT if self._maps else MOVENET_INPUT)
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> PoseEstimatorResult:
-        network, least = self.network, self.options.score_threshold
+        network = self.network
+        least = self.options.score_threshold
         transform = self._sampling(region, self._like, "letterbox")
         outputs = network(image, transform)
         if self._maps:
