@@ -47,9 +47,11 @@ class AudioTaskOptions:
 
 @dataclass
 class AudioClassifierOptions(ClassifierOptions, AudioTaskOptions):
-    """Options of `AudioClassifier`; those of classes are `ClassifierOptions`.
+    """Options of `AudioClassifier`; see `components.processors.ClassifierOptions` for classes.
 
     Attributes:
+        base_options: The model, with the sample rate in its metadata.
+        running_mode: Clips or a stream.
         result_callback: Called in a stream with the result of each window, and its time in ms.
     """
 

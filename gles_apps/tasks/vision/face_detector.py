@@ -23,6 +23,7 @@ class FaceDetectorOptions(VisionTaskOptions):
 
     Attributes:
         base_options: The model: MediaPipe's face_detection_short_range, _front or _full_range.
+        running_mode: Single pictures, a video or a live stream.
         min_detection_confidence: Minimum score.
         min_suppression_threshold: Maximum overlap of boxes of different faces.
         result_callback: Called in a live stream with the result, the picture and its time in ms.

@@ -79,9 +79,16 @@ class GestureRecognizerResult(Drawn):
 )
 @dataclass
 class GestureRecognizerOptions(HandOptions):
-    """Options of `GestureRecognizer`; see `HandOptions`.
+    """Options of `GestureRecognizer`.
 
     Attributes:
+        base_options: The bundle: gesture_recognizer.task.
+        running_mode: Single pictures, a video or a live stream.
+        num_hands: Maximum number of hands.
+        min_hand_detection_confidence: Minimum score of a detection.
+        min_hand_presence_confidence: A hand is lost if its presence is not higher.
+        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
+            (intersection over union) is that hand.
         canned_gestures_classifier_options: Which of MediaPipe's gestures count.
         custom_gestures_classifier_options: Which of the bundle's own gestures count, if it has any.
         result_callback: Called in a live stream with the result, the picture and its time in ms.

@@ -104,16 +104,7 @@ class HandLandmarkerResult(Drawn):
 
 @dataclass
 class HandOptions(VisionTaskOptions):
-    """Options of every task on hands.
-
-    Attributes:
-        base_options: The bundle, which is named like the task.
-        num_hands: Maximum number of hands.
-        min_hand_detection_confidence: Minimum score of a detection.
-        min_hand_presence_confidence: A hand is lost if its presence is not higher.
-        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
-            (intersection over union) is that hand.
-    """
+    """What the options of every task on hands have."""
 
     num_hands: int = 1
     min_hand_detection_confidence: float = 0.5
@@ -123,9 +114,16 @@ class HandOptions(VisionTaskOptions):
 
 @dataclass
 class HandLandmarkerOptions(HandOptions):
-    """Options of `HandLandmarker`; see `HandOptions`.
+    """Options of `HandLandmarker`.
 
     Attributes:
+        base_options: The bundle: hand_landmarker.task.
+        running_mode: Single pictures, a video or a live stream.
+        num_hands: Maximum number of hands.
+        min_hand_detection_confidence: Minimum score of a detection.
+        min_hand_presence_confidence: A hand is lost if its presence is not higher.
+        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
+            (intersection over union) is that hand.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 

@@ -20,9 +20,11 @@ ImageClassifierResult = ClassificationResult
 
 @dataclass
 class ImageClassifierOptions(ClassifierOptions, VisionTaskOptions):
-    """Options of `ImageClassifier`; those of classes are `ClassifierOptions`.
+    """Options of `ImageClassifier`; see `components.processors.ClassifierOptions` for classes.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         probabilities: The scores of an output that are outside 0 to 1 become their softmax. Not

@@ -44,6 +44,8 @@ class ImageEmbedderOptions(VisionTaskOptions):
     """Options of `ImageEmbedder`.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         l2_normalize: Whether vectors get the length 1.
         quantize: Whether vectors are int8, 128 for 1, in arrays of uint8.
         result_callback: Called in a live stream with the result, the picture and its time in ms.

@@ -113,6 +113,8 @@ class ImageSegmenterOptions(VisionTaskOptions):
     """Options of `ImageSegmenter`.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         display_names_locale: See `components.processors.ClassifierOptions`.
         output_confidence_masks: Whether to return a mask for each class.
         output_category_mask: Whether to return the best class of each pixel.

@@ -64,6 +64,8 @@ class PoseEstimatorOptions(VisionTaskOptions):
     """Options of `PoseEstimator`.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         score_threshold: Minimum score of a point that counts; people without one are left out.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
