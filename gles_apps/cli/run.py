@@ -29,7 +29,6 @@ from gles_delegate.cli import common, tensor_files
 from gles_delegate.image.pictures import channels_last, picture_mode
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.labels import read_labels
-from gles_delegate.model.reader import ModelFile
 from gles_delegate.planning.outputs import read_metadata
 
 logger = logging.getLogger("gles_delegate")
@@ -98,21 +97,19 @@ def run(
         with naming_missing(model):
             task_model = TaskModel.of(base, settings)
         shown: dict[str, Any] | None = None
-        file = task_model.file if task_model.landmarker is None else None
-        source, read = _inputs(file, inputs)
+        source, read = _inputs(task_model, inputs)
         read += [model, *([] if labels is None else [labels])]
         if source is not None:
             pixels = tensor_files.read_picture(source)
             is_asked = settings != TaskSettings() or any(map(is_picture, outputs))
             try:
-                shown = _look(file, task_model, base, pixels, outputs, output_dir, read)
+                shown = _look(task_model, base, pixels, outputs, output_dir, read)
             except ValueError as error:
-                if is_asked or file is None:
+                if is_asked or task_model.landmarker is not None:
                     raise
                 logger.warning("results are not listed: %s", error)
         if shown is None:
-            assert file is not None
-            shown = _run(file, base, settings, inputs, outputs, output_dir, read)
+            shown = _run(task_model, base, inputs, outputs, output_dir, read)
     if as_json:
         common.print_json(shown)
     else:
@@ -124,15 +121,15 @@ def is_picture(file: str) -> bool:
     return not file.endswith(".npy")
 
 
-def _inputs(file: ModelFile | None, inputs: Sequence[str]) -> tuple[Path | None, list[Path]]:
-    """The picture for the only input of a model, or of a bundle (None), and all files of inputs;
+def _inputs(model: TaskModel, inputs: Sequence[str]) -> tuple[Path | None, list[Path]]:
+    """The picture for the only input of a network, or for a bundle, and all files of inputs;
     without the picture if there are other inputs.
     """
-    if file is None:
+    if model.landmarker is not None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
             raise common.wrong_usage("expected one --input, a picture, for a bundle")
         return Path(inputs[0]), [Path(inputs[0])]
-    graph = file.graph()
+    graph = model.file.graph()
     files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
     shown = [path for path in files.values() if is_picture(str(path))]
     modes = [picture_mode(channels_last(graph.tensors[i].shape)) for i in graph.inputs]
@@ -141,7 +138,6 @@ def _inputs(file: ModelFile | None, inputs: Sequence[str]) -> tuple[Path | None,
 
 
 def _look(
-    file: ModelFile | None,
     model: TaskModel,
     base: BaseOptions,
     pixels: Picture,
@@ -158,15 +154,16 @@ def _look(
         return None
     pictures = [Path(name) for name in outputs if is_picture(name)]
     arrays = [name for name in outputs if not is_picture(name)]
+    is_bundle = model.landmarker is not None
     forbidden = []
-    if file is None:
+    if is_bundle:
         forbidden = arrays if folder is None else [*arrays, str(folder)]
     if len(pictures) > 1 or forbidden:
         raise common.wrong_usage(
             "expected one picture with the results, and arrays only of a single network, found "
             + ", ".join([*map(str, pictures), *forbidden])
         )
-    files = {} if file is None else _files(file.graph(), arrays, folder)
+    files = {} if is_bundle else _files(model.file.graph(), arrays, folder)
     common.require_other_files([*pictures, *files.values()], read)
     model = listing_best(model)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
@@ -184,22 +181,22 @@ def _look(
     for picture in pictures:
         tensor_files.save_picture(result.draw_on(pixels), picture)
     shown["file"] = str(pictures[0]) if pictures else None
-    if file is not None:
-        shown["outputs"] = _outputs(file.graph(), found, files, folder)
+    if not is_bundle:
+        shown["outputs"] = _outputs(model.file.graph(), found, files, folder)
     return shown
 
 
 def _run(
-    file: ModelFile,
+    model: TaskModel,
     base: BaseOptions,
-    settings: TaskSettings,
     inputs: Sequence[str],
     outputs: Sequence[str],
     folder: Path | None,
     read: Sequence[Path],
 ) -> dict[str, Any]:
     """The outputs of a model for arrays, and a classifier's results; for `read`, see `_look`."""
-    graph = file.graph()
+    graph = model.file.graph()
+    settings = model.settings
     files = _files(graph, outputs, folder)
     common.require_other_files(files.values(), read)
     if replace(settings, labels=None, top=None, task=None) != TaskSettings():
@@ -207,7 +204,7 @@ def _run(
     feeds = tensor_files.load_inputs(graph, inputs, base.mean, base.std, base.antialias)
     progress = None if base.progress is None else partial(base.progress, "model")
     with GpuDelegate(base.gpu_options, progress=progress) as delegate:
-        interpreter = Interpreter(file, experimental_delegates=[delegate])
+        interpreter = Interpreter(model.file, experimental_delegates=[delegate])
         with tensor_files.naming_new_shapes(graph, feeds):
             prepare_interpreter(interpreter, feeds)
         interpreter.invoke()
