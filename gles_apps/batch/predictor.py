@@ -342,7 +342,7 @@ def picture_of(row: Any) -> Image.Image:
     raise ValueError(f"expected a uint8 picture {PICTURES[1:]}, found {_described(row)}")
 
 
-def read_assets(model: ModelSource) -> Assets:
+def assets_from(model: ModelSource) -> Assets:
     """The files of a task's model; `Assets` has the errors."""
     if isinstance(model, Assets):
         return model

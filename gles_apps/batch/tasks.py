@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gles_apps.batch.files import Masks
-from gles_apps.batch.predictor import Batch, ModelSource, cached, picture_of, read_assets
+from gles_apps.batch.predictor import Batch, ModelSource, assets_from, cached, picture_of
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenterResult
@@ -81,7 +81,7 @@ class TaskPredictor:
                 antialias=antialias,
                 mean=mean,
                 std=std,
-                assets=read_assets(model),
+                assets=assets_from(model),
             )
             self._task = open_task(base, settings)
 

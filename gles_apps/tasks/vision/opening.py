@@ -144,14 +144,20 @@ class TaskModel:
         graph = self.file.graph()
         metadata = read_metadata(graph)
         task = find_task(*_inputs_and_outputs(graph), metadata)
-        return task or find_task(*_inputs_and_outputs(prepared(graph)), metadata)
+        return task or find_task(*self._inferred_tensors, metadata)
+
+    @cached_property
+    def _inferred_tensors(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The network's inputs and outputs, with shapes that the file leaves open."""
+        return _inputs_and_outputs(prepared(self.file.graph()))
 
     def required(self) -> str:
         """See `task`; raises ValueError instead of returning None."""
         if self.task is not None:
             return self.task
-        ends = _inputs_and_outputs(prepared(self.file.graph()))
-        inputs, outputs = ([list(tensor.shape) for tensor in each] for each in ends)
+        inputs, outputs = (
+            [list(tensor.shape) for tensor in each] for each in self._inferred_tensors
+        )
         raise ValueError(
             "expected a network of one picture whose outputs show its task, one of "
             f"{', '.join(TASKS)}, found inputs {inputs} and outputs {outputs}: name the task"
