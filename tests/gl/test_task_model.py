@@ -3,14 +3,17 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gles_apps.tasks as mp
+from gles_apps.batch import Predictor, TaskPredictor
 from gles_apps.tasks.vision import TaskSettings
 from gles_apps.tasks.vision.opening import TaskModel
 from gles_delegate import ModelError
@@ -98,6 +101,24 @@ def test_contents_and_read_files_are_models_too(
 
 def assets_at(path: Path) -> Any:
     return TaskModel.of(mp.BaseOptions(path)).assets
+
+
+@pytest.mark.parametrize(
+    "source",
+    [Path, str, bytes, bytearray, memoryview, "array", "assets"],
+    ids=lambda source: source if isinstance(source, str) else source.__name__,
+)
+@pytest.mark.parametrize("kind", [Predictor, TaskPredictor])
+def test_predictors_take_a_model_in_every_form(kind: Any, source: Any, path: Path) -> None:
+    if source == "array":
+        model: Any = np.frombuffer(BALL, np.uint8)
+    elif source == "assets":
+        model = assets_at(path)
+    else:
+        model = source(path if source in (Path, str) else BALL)
+    with closing(kind(model)) as predictor:
+        results = predictor({"image": [np.zeros((9, 9, 3), np.uint8)]})
+    assert [len(column) for column in results.values()] == [1]
 
 
 def test_threads_share_a_model(path: Path) -> None:
