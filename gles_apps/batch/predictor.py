@@ -344,20 +344,25 @@ def picture_of(row: Any) -> Image.Image:
 
 def assets_from(model: ModelSource) -> Assets:
     """The files of a task's model; `Assets` has the errors."""
-    if isinstance(model, Assets):
-        return model
-    if isinstance(model, np.ndarray):
-        return Assets(content=model.tobytes())
-    if isinstance(model, bytes | bytearray | memoryview):
-        return Assets(content=bytes(model))
-    return Assets(model)
+    match model:
+        case Assets():
+            return model
+        case np.ndarray():
+            return Assets(content=model.tobytes())
+        case bytes() | bytearray() | memoryview():
+            return Assets(content=bytes(model))
+        case path:
+            return Assets(path)
 
 
 def _arguments(model: ModelSource) -> dict[str, Any]:
-    if isinstance(model, Assets):
-        return {"model_path": model.model()}
-    if isinstance(model, np.ndarray):
-        model = model.tobytes()
-    if isinstance(model, bytes | bytearray | memoryview):
-        return {"model_content": bytes(model)}
-    return {"model_path": os.fspath(model)}
+    """The argument of `Interpreter` for a model."""
+    match model:
+        case Assets():
+            return {"model_path": model.model()}
+        case np.ndarray():
+            return {"model_content": model.tobytes()}
+        case bytes() | bytearray() | memoryview():
+            return {"model_content": bytes(model)}
+        case path:
+            return {"model_path": os.fspath(path)}

@@ -180,10 +180,21 @@ class TaskModel:
         """
         task = self.required()
         base = replace(base, model_asset_path=None, model_asset_buffer=None, assets=self.assets)
-        if self.landmarker is not None:
-            return self._landmarker(base, mode)
-        base = replace(base, requires_normalization=False)
         settings = self.settings
+        if self.landmarker is not None:
+            landmarker, options_type, limit = LANDMARKERS[self.landmarker]
+            if limit is None and settings.top is not None:
+                raise ValueError(
+                    f"expected no limit for {task}, which finds one object, found {settings.top}"
+                )
+            if settings.top is not None:
+                limit = settings.top
+            options = options_type(base, mode) if limit is None else options_type(base, mode, limit)
+            if hasattr(options, "rigid_smoothing"):
+                options.rigid_smoothing = True
+            opened: VisionTask[Any] = landmarker(options)
+            return opened
+        base = replace(base, requires_normalization=False)
         if settings.track and task != "detect":
             raise ValueError(f"expected a detector for track, found the task {task!r}")
         match task:
@@ -231,23 +242,6 @@ class TaskModel:
                 )
                 return ImageSegmenter(areas)
         raise ValueError("expected a network with results, found one that makes pictures")
-
-    def _landmarker(self, base: BaseOptions, mode: VisionTaskRunningMode) -> VisionTask[Any]:
-        assert self.landmarker is not None
-        landmarker, options_type, limit = LANDMARKERS[self.landmarker]
-        top = self.settings.top
-        if limit is None and top is not None:
-            raise ValueError(
-                f"expected no limit for {self.landmarker}, which finds one object, found {top}"
-            )
-        if limit is None:
-            options = options_type(base, mode)
-        else:
-            options = options_type(base, mode, limit if top is None else top)
-        if hasattr(options, "rigid_smoothing"):
-            options.rigid_smoothing = True
-        opened: VisionTask[Any] = landmarker(options)
-        return opened
 
 
 def open_task(
