@@ -70,7 +70,9 @@ def run(
     if source is None and arguments.gstreamer:
         source = open_source(pipeline=arguments.gstreamer)
     elif source is None:
-        picture, video, camera = arguments.picture, arguments.video, arguments.camera
+        picture = arguments.picture
+        video = arguments.video
+        camera = arguments.camera
         source = open_source(picture, video, camera, repeat=not arguments.headless)
     app = show(make, source, options)
     if app.counts.most:

@@ -28,7 +28,8 @@ def changer(networks: App, arguments: Namespace) -> FrameHandler:
     network = networks.network(arguments.model)
     fill = filling(arguments.background)
     output = network.outputs[0]
-    shape, are_numbers = output["shape"].tolist(), np.dtype(output["dtype"]).kind == "i"
+    shape = output["shape"].tolist()
+    are_numbers = np.dtype(output["dtype"]).kind == "i"
     scores = shape[3] if len(shape) == 4 else 1
     if scores == 1 and not are_numbers:
         network.pictures[0] = gd.ImageOutput()

@@ -65,7 +65,8 @@ def main() -> None:
     picture = load_picture(arguments.picture)
     with gd.Interpreter(model_path=arguments.model) as described:  # for scales, zero points
         image, output = single(described)
-        metadata, dtype = described.metadata.inputs[0], np.dtype(image["dtype"]).name
+        metadata = described.metadata.inputs[0]
+        dtype = np.dtype(image["dtype"]).name
     require_classifier(image, output)
     transform = picture_transform(
         image["shape"].tolist(), dtype, metadata, arguments.mean, arguments.std
@@ -77,7 +78,8 @@ def main() -> None:
         model = CompiledModel.from_file(
             str(arguments.model), hardware_accel=hardware, environment=litert
         )
-        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        inputs = model.create_input_buffers(0)
+        outputs = model.create_output_buffers(0)
         inputs[0].write(as_tensor(picture, image, transform))
         model.run_by_index(0, inputs, outputs)
         count = int(np.prod(output["shape"]))

@@ -40,17 +40,24 @@ def make_model(shape: tuple[int, ...], levels: int) -> bytes:
     """A .tflite model that consists of this op."""
     tensors = [schema.TensorT(), schema.TensorT()]
     for tensor, name in zip(tensors, (b"image", b"posterized"), strict=True):
-        tensor.shape, tensor.name = list(shape), name
+        tensor.shape = list(shape)
+        tensor.name = name
     node = schema.OperatorT()
-    node.inputs, node.outputs = [0], [1]
+    node.inputs = [0]
+    node.outputs = [1]
     node.customOptions = list(levels.to_bytes(4, "little"))
     code = schema.OperatorCodeT()
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
     code.customCode = b"Posterize"
     graph = schema.SubGraphT()
-    graph.tensors, graph.operators, graph.inputs, graph.outputs = tensors, [node], [0], [1]
+    graph.tensors = tensors
+    graph.operators = [node]
+    graph.inputs = [0]
+    graph.outputs = [1]
     model = schema.ModelT()
-    model.version, model.operatorCodes, model.subgraphs = 3, [code], [graph]
+    model.version = 3
+    model.operatorCodes = [code]
+    model.subgraphs = [graph]
     model.buffers = [schema.BufferT()]
     builder = flatbuffers.Builder()
     builder.Finish(model.Pack(builder), b"TFL3")

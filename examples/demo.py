@@ -148,7 +148,8 @@ def side_by_side(panels: dict[str, Image.Image], corner: tuple[int, int]) -> Ima
     """The pictures in a row, with captions above and an enlarged detail below each."""
     font = ImageFont.load_default(20)
     width, height = next(iter(panels.values())).size
-    gap, head = 8, 32
+    gap = 8
+    head = 32
     canvas = Image.new(
         "RGB", (len(panels) * (width + gap) + gap, head + height + width + 2 * gap), "white"
     )

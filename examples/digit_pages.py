@@ -21,7 +21,8 @@ from photographs import HELD_OUT, TRAINING, Photo
 from PIL import Image, ImageDraw, ImageFilter
 from sklearn.datasets import load_digits
 
-ONE_SEED, PAGE_SEED = 6, 36
+ONE_SEED = 6
+PAGE_SEED = 36
 """Seeds of the two pictures; the page has all ten digits."""
 
 LABELS = [str(digit) for digit in range(10)]
@@ -107,7 +108,8 @@ class Page:
 def scans() -> tuple[Scans, Scans]:
     """The scans for training, and the others."""
     data = load_digits()
-    pixels, digits = (data.images / 16).astype(np.float32), data.target
+    pixels = (data.images / 16).astype(np.float32)
+    digits = data.target
     free = tuple(photo for photo in TRAINING if photo.licence in ("CC0", "public domain"))
     return (
         Scans(pixels[:-UNSEEN], digits[:-UNSEEN], free, True),
@@ -145,7 +147,8 @@ def strokes(rng: Rng, scan: Array, height: float, tilt: float) -> Array:
     drawn = Image.fromarray(padded).transform(
         (side, side), Image.Transform.QUAD, corners.ravel().tolist(), Image.Resampling.BICUBIC
     )
-    threshold, softness = rng.uniform(0.25, 0.5), rng.uniform(0.15, 0.6)
+    threshold = rng.uniform(0.25, 0.5)
+    softness = rng.uniform(0.15, 0.6)
     ink = ((np.asarray(drawn) - threshold) / softness + 0.5).clip(0, 1)
     rows, columns = (np.flatnonzero((ink > 0.1).any(axis)) for axis in (1, 0))
     return ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
@@ -168,7 +171,8 @@ def paper(rng: Rng, size: Size) -> Array:
             is_line = along % spacing < rng.uniform(0.7, 2.2)
             result[is_line] += rng.uniform(0.2, 0.9) * (rng.uniform(0, 255, 3) - result[is_line])
     if rng.random() < 0.5:
-        angle, edge = rng.uniform(0, 2 * np.pi), rng.uniform(-0.3, 0.3) * max(size)
+        angle = rng.uniform(0, 2 * np.pi)
+        edge = rng.uniform(-0.3, 0.3) * max(size)
         distance = (y - size[0] / 2) * np.cos(angle) + (x - size[1] / 2) * np.sin(angle) - edge
         soft = 1 / (1 + np.exp(-distance.clip(-400, 400) / rng.uniform(2, 60)))
         result *= 1 - rng.uniform(0, 0.45) * soft[..., np.newaxis]
@@ -179,8 +183,10 @@ def photograph(rng: Rng, size: Size, photos: Sequence[Photo]) -> Array:
     """A part of a photograph, maybe with a sheet of paper on it, [height, width, 3]."""
     whole = loaded(photos[rng.integers(len(photos))])
     scale = rng.uniform(0.4, 1) * min(whole.width / size[1], whole.height / size[0])
-    width, height = scale * size[1], scale * size[0]
-    left, top = rng.uniform(0, whole.width - width), rng.uniform(0, whole.height - height)
+    width = scale * size[1]
+    height = scale * size[0]
+    left = rng.uniform(0, whole.width - width)
+    top = rng.uniform(0, whole.height - height)
     box = (left, top, left + width, top + height)
     part = whole.resize(size[::-1], Image.Resampling.BILINEAR, box)
     if rng.random() < 0.3:
@@ -214,7 +220,8 @@ def ink_color(rng: Rng, under: Array) -> Array:
 def write(rng: Rng, page: Page, scans: Scans, style: Style) -> None:
     """Write a number of several digits on a page, if there is room at a random place."""
     height = float(np.exp(rng.uniform(*np.log(style.heights))))
-    tilt, gap = rng.normal(0, 8), rng.uniform(0.08, 0.4) * height
+    tilt = rng.normal(0, 8)
+    gap = rng.uniform(0.08, 0.4) * height
     chosen = rng.integers(
         len(scans.digits), size=rng.integers(style.digits[0], style.digits[1] + 1)
     )

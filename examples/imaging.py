@@ -82,7 +82,8 @@ def show(
     image, output = single(interpreter)
     check(image, output)
     metadata = read_metadata(load_model(arguments.model)).inputs[0]
-    shape, dtype = image["shape"].tolist(), np.dtype(image["dtype"]).name
+    shape = image["shape"].tolist()
+    dtype = np.dtype(image["dtype"]).name
     transform = picture_transform(shape, dtype, metadata, arguments.mean, arguments.std)
     interpreter.set_tensor(image["index"], as_tensor(picture, image, transform))
     interpreter.invoke()
@@ -91,7 +92,8 @@ def show(
 
 def single(interpreter: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The details of the single input and the single output."""
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    inputs = interpreter.get_input_details()
+    outputs = interpreter.get_output_details()
     if (len(inputs), len(outputs)) != (1, 1):
         raise SystemExit(
             "expected a model of one input, a picture, and one output, found "

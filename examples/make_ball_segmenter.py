@@ -22,10 +22,12 @@ from tflite_writer import Description, TfliteWriter
 
 import gles_delegate as gd
 
-HEIGHT, WIDTH = 144, 256
+HEIGHT = 144
+WIDTH = 256
 CHANNELS = (3, 8, 16, 16, 1)
 STRIDES = (2, 2, 1, 1)
-BATCH, RATE = 8, 4e-3
+BATCH = 8
+RATE = 4e-3
 SCALE = 4
 """Frame pixels per pixel of the training mask, along each axis."""
 
@@ -55,7 +57,8 @@ class Conv:
 
     def forward(self, x: Array) -> Array:
         """[n, height, width, inputs], even sizes -> [n, height / stride, ..., outputs]."""
-        self._shape, before = x.shape, 2 - self.stride
+        self._shape = x.shape
+        before = 2 - self.stride
         padded = np.pad(x, ((0, 0), (before, 1), (before, 1), (0, 0)))
         self._patches = np.concatenate([padded[window] for window in self._windows()], -1)
         self.output = self._patches @ self.weights + self.bias
@@ -93,7 +96,8 @@ class Conv:
 
 def frames(camera: SyntheticCamera, rng: np.random.Generator, count: int) -> tuple[Array, Array]:
     """Frames in -1..1, and masks of the ball at a quarter of their size."""
-    pictures, masks = [], []
+    pictures = []
+    masks = []
     y, x = (np.indices((HEIGHT // SCALE, WIDTH // SCALE)) + 0.5) * SCALE / HEIGHT
     for frame in rng.uniform(0, 100_000, count):
         camera.show(frame)
@@ -130,10 +134,13 @@ def to_tflite(layers: list[Conv]) -> bytes:
     """The content of a .tflite file: the layers, then a resize of the mask to the frame's size."""
     writer = TfliteWriter()
     image = x = writer.tensor("image", (1, HEIGHT, WIDTH, 3))
-    height, width = HEIGHT, WIDTH
+    height = HEIGHT
+    width = WIDTH
     for i, layer in enumerate(layers):
-        inputs, outputs = len(layer.weights) // 9, len(layer.bias)
-        height, width = height // layer.stride, width // layer.stride
+        inputs = len(layer.weights) // 9
+        outputs = len(layer.bias)
+        height //= layer.stride
+        width //= layer.stride
         weights = layer.weights.T.reshape(outputs, 3, 3, inputs)
         relu = tfl.ActivationFunctionType.RELU * (layer is not layers[-1])
         x = writer.operator(
@@ -184,7 +191,8 @@ def main() -> None:
         pictures, masks = frames(camera, rng, 100)
     model = to_tflite(layers)
     arguments.output.write_bytes(model)
-    predicted, true = find(model, pictures) > 0.5, masks > 0
+    predicted = find(model, pictures) > 0.5
+    true = masks > 0
     print(
         f"{arguments.output}: {len(model)} bytes; intersection over union on 100 new frames "
         f"{(predicted & true).sum() / (predicted | true).sum():.3f}"

@@ -247,7 +247,8 @@ class Overlay:
             raise SystemExit(str(error)) from error
         self._triangle = full_screen_triangle(ctx, BLEND)
         self._triangle.program["mask"] = 1
-        self._counted, self._since = 0, time.perf_counter()
+        self._counted = 0
+        self._since = time.perf_counter()
 
     def draw(self, target: moderngl.Framebuffer) -> None:
         """Draw the next picture and its mask."""
@@ -264,7 +265,8 @@ class Overlay:
         elapsed = time.perf_counter() - self._since
         if elapsed >= 1:
             self.fps = self._counted / elapsed
-            self._counted, self._since = 0, time.perf_counter()
+            self._counted = 0
+            self._since = time.perf_counter()
 
     def close(self) -> None:
         """Free the network's resources; the context must be current."""

@@ -55,7 +55,9 @@ class Sound:
         samples: The latest samples, for the width of the picture.
     """
 
-    size, rate, count = SIZE, RATE / (COLUMNS * STEP), None
+    size = SIZE
+    rate = RATE / (COLUMNS * STEP)
+    count = None
 
     def __init__(self, name: str, *, microphone: bool) -> None:
         # PyAV's wheels include an ALSA that cannot find its configuration.
@@ -76,7 +78,8 @@ class Sound:
 
     def _cut(self) -> Iterator[np.ndarray]:
         """Yield the samples of each frame; pad the last ones with silence."""
-        rest, length = np.empty(0, np.float32), COLUMNS * STEP
+        rest = np.empty(0, np.float32)
+        length = COLUMNS * STEP
         for frame in self._frames:
             chunks = [chunk.to_ndarray()[0] for chunk in self._resampler.resample(frame)]
             rest = np.concatenate([rest, *chunks])
@@ -121,7 +124,8 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> FrameHandler:
         raise ValueError(f"expected a network with one input, [samples], found {shape}")
     length = max(shape)
     names = read_labels(arguments.labels) if arguments.labels else network.labels
-    colors, history = palette(SHOWN), []
+    colors = palette(SHOWN)
+    history = []
 
     def see(frame: Frame, canvas: Canvas) -> None:
         draw_axes(canvas.drawing)
@@ -145,7 +149,8 @@ def listener(networks: App, arguments: Namespace, sound: Sound) -> FrameHandler:
 
 def draw_axes(drawing: Drawing) -> None:
     """Frequencies on the left, seconds before now at the bottom, and what the rows' colors mean."""
-    small, white = 2 * drawing.font_size // 3, (255, 255, 255)
+    small = 2 * drawing.font_size // 3
+    white = (255, 255, 255)
     for hertz in TICKS:
         y = ROWS * np.log(HERTZ[1] / hertz) / np.log(HERTZ[1] / HERTZ[0])
         drawing.rectangle((0, y - 1, 10, y + 1), white)

@@ -36,7 +36,8 @@ def main() -> None:
         colors = [(0, 0, 0, 255), *((*color, 255) for color in palette(max(classes, 2))[1:])]
         output = gd.ImageOutput(palette=colors)
         transform = gd.ImageTransform.for_input(network, picture["index"])
-        bind, count = delegate.bind_texture_to_tensor, 0
+        bind = delegate.bind_texture_to_tensor
+        count = 0
         with delegate, GStreamerSink(arguments.sink, camera, (height, width)) as sink:
             for frame in camera:
                 mask = sink.picture()

@@ -59,7 +59,8 @@ class TfliteWriter:
 
     def finish(self, input_: int, output: int, about: Description, licences: str) -> bytes:
         """The file, with the signature ``serving_default``, metadata and labels."""
-        self.graph.inputs, self.graph.outputs = [input_], [output]
+        self.graph.inputs = [input_]
+        self.graph.outputs = [output]
 
         def named(index: int) -> list[tfl.TensorMapT]:
             return [tfl.TensorMapT(self.graph.tensors[index].name, index)]
@@ -118,7 +119,8 @@ class Description:
         picture = _table(b, 2, _table(b, 1))  # ImageProperties, RGB
         files = [_table(b, b.CreateString(LABELS), None, 2)] if self.labels else []
         image, result = (map(b.CreateString, texts) for texts in (self.image, self.result))
-        units, listed = _vector(b, [normalize]), _vector(b, files)
+        units = _vector(b, [normalize])
+        listed = _vector(b, files)
         tensors = [
             _vector(b, [_table(b, *image, None, picture, units, stats)]),
             _vector(b, [_table(b, *result, None, None, None, None, listed)]),

@@ -42,7 +42,8 @@ def run_in_tiles(
         # The last pixels also lack context; the next tile overwrites them.
         above, before = (scale * reach * (start > 0) for start in (top, left))
         tile_result = enlarged[:, above:, before:]
-        y, x = scale * top + above, scale * left + before
+        y = scale * top + above
+        x = scale * left + before
         result[:, y : y + tile_result.shape[1], x : x + tile_result.shape[2]] = tile_result
     return result
 

@@ -39,7 +39,8 @@ from gles_apps.vision import YoloDetector, read_detections
 
 MODELS = Path(__file__).with_name("models")
 MAX_DISAGREEMENT = 1e-4
-SIDE, STRIDES = 256, (8, 16, 32)
+SIDE = 256
+STRIDES = (8, 16, 32)
 """Pixels of the detector's input, and between the cells of each grid."""
 LETTERBOX = 114
 POOL = 1000
@@ -165,7 +166,8 @@ class Detector(nn.Module):
 @cache
 def cells() -> tuple[Array, Array]:
     """The stride of each cell [1344, 1], and its middle and two zeros [1344, 4], as shares."""
-    scales, offsets = [], []
+    scales = []
+    offsets = []
     for stride in STRIDES:
         y, x = (np.indices((SIDE // stride,) * 2).reshape(2, -1) + 0.5) * stride / SIDE
         zeros = np.zeros_like(x)
@@ -182,11 +184,13 @@ def targets(page: Page) -> tuple[Array, Array]:
     it fits, so that it need not decide which of the two a digit belongs to.
     """
     scale, offset = (SIDE * array for array in cells())
-    strides, middles = scale[:, 0], offset[:, :2]
+    strides = scale[:, 0]
+    middles = offset[:, :2]
     heat = np.zeros((len(strides), len(LABELS)), np.float32)
     boxes = np.zeros((len(strides), 5), np.float32)
     for box, digit in zip(page.boxes, page.digits, strict=True):
-        center, size = (box[:2] + box[2:]) / 2, box[2:] - box[:2]
+        center = (box[:2] + box[2:]) / 2
+        size = box[2:] - box[:2]
         octaves = np.abs(np.log2(size.max() / (2 * np.array(STRIDES))))
         fit = np.clip(1 - (octaves - octaves.min()), 0, 1)
         distance = (middles - center) / (0.2 * size)
@@ -215,7 +219,8 @@ def letterboxed(rng: Rng, scans: Scans) -> Page:
         style = replace(style, size=size, heights=(14, 0.43 * short))
     page = draw(rng, scans, style)
     height, width = style.size
-    left, top = (SIDE - width) // 2, (SIDE - height) // 2
+    left = (SIDE - width) // 2
+    top = (SIDE - height) // 2
     whole = np.full((SIDE, SIDE, 3), LETTERBOX, np.uint8)
     whole[top : top + height, left : left + width] = page.picture
     return Page(whole, page.boxes + np.float32([left, top, left, top]), page.digits)
@@ -452,7 +457,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
-    rng, (_, unseen) = np.random.default_rng(0), scans()
+    rng = np.random.default_rng(0)
+    _, unseen = scans()
     if args.network == "classifier":
         network = train(Classifier(), classifier_batches(rng, 64), args.steps or 4000)
         model = classifier_file(network)

@@ -30,7 +30,8 @@ from tflite_writer import Description, TfliteWriter
 from torch import Tensor, nn
 from tqdm import tqdm
 
-WIDTH, DEPTH = 32, 5
+WIDTH = 32
+DEPTH = 5
 SCALES = (1.0, 0.8, 0.6)
 DEFAULT_SIZE = 256
 MAX_DISAGREEMENT = 1e-4
@@ -73,7 +74,8 @@ def batches(photos: tuple[Photo, ...], count: int, side: int) -> Iterator[tuple[
         y, x = (random.randrange(length - side + 1) for length in low.shape[1:])
         low = low[:, y : y + side, x : x + side]
         high = high[:, 2 * y : 2 * (y + side), 2 * x : 2 * (x + side)]
-        channels, turns = random.sample(range(3), 3), random.randrange(4)
+        channels = random.sample(range(3), 3)
+        turns = random.randrange(4)
         low, high = (t[channels].rot90(turns, (1, 2)) for t in (low, high))
         return (low.flip(-1), high.flip(-1)) if random.random() < 0.5 else (low, high)
 

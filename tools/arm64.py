@@ -190,7 +190,8 @@ def install(folder: Path, root: Path, architecture: str, extras: str, *others: s
 
 def copy_models(root: Path) -> None:
     """Copy the project's models to /root/models, and published ones there and to /root/networks."""
-    models, networks = root / "root/models", root / "root/networks"
+    models = root / "root/models"
+    networks = root / "root/networks"
     shutil.copytree(root / "root/gles_delegate/examples/models", models)
     (models / "README.md").unlink()
     networks.mkdir()

@@ -122,7 +122,9 @@ class Masks:
         """Write the class numbers of a picture, with the drawings' colors; the file is whole or
         not there.
         """
-        path, mask, mark = self.file_of(picture), Image.fromarray(numbers, "P"), PngInfo()
+        path = self.file_of(picture)
+        mask = Image.fromarray(numbers, "P")
+        mark = PngInfo()
         mark.add_text(_MARK, self.run)
         colors = np.array([(0, 0, 0), *palette(256)[1:]], np.uint8)
         mask.putpalette(colors.tobytes())

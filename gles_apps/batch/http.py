@@ -106,7 +106,8 @@ class Handler:
         except ValueError as error:
             raise _Refused(400, str(error)) from error
         for name, array in feeds.items():
-            expected, shape = list(self.predictor.row_shape(name)), list(array.shape[1:])
+            expected = list(self.predictor.row_shape(name))
+            shape = list(array.shape[1:])
             if shape != expected:
                 raise _Refused(
                     400, f"expected the shape {expected} of the input {name!r}, found {shape}"
@@ -130,7 +131,8 @@ class Handler:
 
     def _outline(self) -> dict[str, Any]:
         """Names, types and shapes of a row's inputs and outputs."""
-        inputs, outputs = self.predictor.inputs, self.predictor.outputs
+        inputs = self.predictor.inputs
+        outputs = self.predictor.outputs
         rows = {name: list(self.predictor.row_shape(name)) for name in inputs}
         whole = any(len(rows[name]) == len(d["shape"]) for name, d in inputs.items())
         results = {n: d["shape"].tolist()[0 if whole else 1 :] for n, d in outputs.items()}

@@ -19,7 +19,6 @@ from gles_apps.batch.predictor import ModelSource, PictureFile, Predictor
 from gles_apps.batch.results import Row, column_name, digest
 from gles_apps.batch.tasks import TaskPredictor
 from gles_apps.tasks.assets import Assets
-from gles_apps.tasks.options import BaseOptions
 from gles_delegate import DelegateError, list_devices
 from gles_delegate.errors import reason_of
 from gles_delegate.model.files import read_regular
@@ -76,8 +75,9 @@ def compute(
         notice: Called with a sentence if a worker is replaced.
     """
     processors = max(processor_count() // workers, 1)
-    model = assets.path, digest(*assets.contents)
-    pending, deaths = deque(chunks), Counter[str]()
+    model = (assets.path, digest(*assets.contents))
+    pending = deque(chunks)
+    deaths = Counter[str]()
     running: list[_WorkerProcess] = []
     left = len(pending)
     try:
@@ -174,7 +174,7 @@ def _serve(pipe: Connection, model: _Source, arguments: Mapping[str, Any], proce
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the parent is gone
         try:
             take_processors(processors)
-            assets = Assets(BaseOptions(model[0]))
+            assets = Assets(model[0])
             if digest(*assets.contents) != model[1]:
                 raise DelegateError(f"{model[0]} has changed meanwhile: run the command again")
             predictor = make_predictor(assets, **arguments)

@@ -32,8 +32,8 @@ from gles_delegate.support.closing import on_error
 
 log = logging.getLogger("gles_delegate")
 
-ModelSource: TypeAlias = Any
-"""A path, `Assets` that are read, bytes or an array of bytes."""
+ModelSource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | Array | Assets"
+"""A model: its path, its bytes, an array of its bytes, or its files that have been read."""
 
 Batch: TypeAlias = "dict[str, Array]"
 """Columns by name."""
@@ -114,7 +114,8 @@ class Predictor:
                     each.subgraph for each in self._graph.signatures if each.key == signature
                 )
                 self._run: Any = lambda feeds: runner(**feeds)
-                self.inputs, self.outputs = runner.get_input_details(), runner.get_output_details()
+                self.inputs = runner.get_input_details()
+                self.outputs = runner.get_output_details()
             else:
                 self.inputs = by_name(details)
                 self.outputs = by_name(interpreter.get_output_details())
@@ -199,7 +200,8 @@ class Predictor:
         return columns
 
     def _feed(self, name: str, column: Any) -> Array:
-        details, inner = self.inputs[name], self.row_shape(name)
+        details = self.inputs[name]
+        inner = self.row_shape(name)
         dtype = np.dtype(details["dtype"])
         rows: list[Any] = [row if isinstance(row, bytes) else np.asarray(row) for row in column]
         if not rows:
@@ -229,7 +231,9 @@ class Predictor:
         kind, *others = kinds
         if kind is None or others or kind[0] != self.inputs[name]["dtype"]:
             return False
-        shape, whole, inner = kind[1], self._shapes[name], self.row_shape(name)
+        shape = kind[1]
+        whole = self._shapes[name]
+        inner = self.row_shape(name)
         if shape == inner or (shape == whole and whole[:1] != (1,)):
             return True
         stretches = kind[0] == np.uint8 and picture_mode((1, *inner)) is not None
@@ -338,11 +342,27 @@ def picture_of(row: Any) -> Image.Image:
     raise ValueError(f"expected a uint8 picture {PICTURES[1:]}, found {_described(row)}")
 
 
+def assets_from(model: ModelSource) -> Assets:
+    """The files of a task's model; `Assets` has the errors."""
+    match model:
+        case Assets():
+            return model
+        case np.ndarray():
+            return Assets(content=model.tobytes())
+        case bytes() | bytearray() | memoryview():
+            return Assets(content=bytes(model))
+        case path:
+            return Assets(path)
+
+
 def _arguments(model: ModelSource) -> dict[str, Any]:
-    if isinstance(model, Assets):
-        return {"model_path": model.model()}
-    if isinstance(model, np.ndarray):
-        model = model.tobytes()
-    if isinstance(model, bytes | bytearray | memoryview):
-        return {"model_content": bytes(model)}
-    return {"model_path": os.fspath(model)}
+    """The argument of `Interpreter` for a model."""
+    match model:
+        case Assets():
+            return {"model_path": model.model()}
+        case np.ndarray():
+            return {"model_content": model.tobytes()}
+        case bytes() | bytearray() | memoryview():
+            return {"model_content": bytes(model)}
+        case path:
+            return {"model_path": os.fspath(path)}

@@ -237,7 +237,8 @@ class Results:
         self._written = written
 
     def _write(self, path: Path) -> None:
-        columns, fields = self._columns or {}, list[str]()
+        columns = self._columns or {}
+        fields = list[str]()
         if self._columns is None:
             with self._all() as rows:
                 seen = {name for row in rows for line in flat(row) for name in line}

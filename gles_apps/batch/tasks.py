@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from gles_apps.batch.files import Masks
-from gles_apps.batch.predictor import Batch, ModelSource, cached, picture_of
+from gles_apps.batch.predictor import Batch, ModelSource, assets_from, cached, picture_of
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenterResult
@@ -71,14 +70,19 @@ class TaskPredictor:
         options = cached(options)
         device = options.device_index
         self._context = None if device is None else EglContext(device_index=device)
-        is_read = isinstance(model, bytes | bytearray | memoryview | np.ndarray)
-        path, content = (None, bytes(model)) if is_read else (model, None)
-        base = BaseOptions(path, content, BaseOptions.Delegate.GPU, self._context, options)
-        base = replace(base, antialias=antialias, mean=mean, std=std)
         row = np.array([1])
         self.inputs: dict[str, dict[str, Any]] = {"image": {"dtype": np.uint8, "shape": row}}
         self.outputs: dict[str, dict[str, Any]] = {"results": {"dtype": np.object_, "shape": row}}
         with on_error(self._release):
+            base = BaseOptions(
+                delegate=BaseOptions.Delegate.GPU,
+                context=self._context,
+                gpu_options=options,
+                antialias=antialias,
+                mean=mean,
+                std=std,
+                assets=assets_from(model),
+            )
             self._task = open_task(base, settings)
 
     def __call__(self, batch: Mapping[str, Any]) -> Batch:

@@ -7,7 +7,6 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -19,9 +18,9 @@ from gles_apps.batch.files import Masks, file_of, name_of
 from gles_apps.batch.predictor import by_name
 from gles_apps.batch.results import Column, Results, Row, columns_of, digest, files_of, open_results
 from gles_apps.cli import options
-from gles_apps.tasks.assets import Assets, assets_of
+from gles_apps.tasks.assets import Assets
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.opening import TaskSettings, task_of
+from gles_apps.tasks.vision.opening import TaskModel, TaskSettings
 from gles_delegate import DelegateError
 from gles_delegate.cli import common
 from gles_delegate.image.pictures import picture_suffixes
@@ -104,20 +103,22 @@ def batch(
     but not with --skip-errors.
     """
     names = None if labels is None else read_labels(labels)
-    base = options.base_of(model, antialias=antialias, mean=mean, std=std)
+    settings = TaskSettings(labels=names, **chosen)
+    base = BaseOptions(model, antialias=antialias, mean=mean, std=std)
+    with options.naming_missing(model):
+        task_model = TaskModel.of(base, settings)
     files, skipped = _files(pictures)
     paths = sorted(files)
-    settings = TaskSettings(labels=names, **chosen)
-    task = None if as_outputs else task_of(base, settings)
-    arguments, columns = _plan(base, settings, task)
-    run = _name(assets_of(base), arguments)
+    task = None if as_outputs else task_model.task
+    arguments, columns = _plan(task_model, base, task)
+    run = _name(task_model.assets, arguments)
     written = [*files_of(output)]
     reserved: AbstractContextManager[None] = nullcontext()
     if masks is not None:
         if task != "segment":
             raise common.wrong_usage(f"expected a segmenter for --masks, found the task {task!r}")
         folder = Masks(masks.absolute(), digest(run)[:16])
-        run = _name(assets_of(base), {**arguments, "masks": folder.folder})
+        run = _name(task_model.assets, {**arguments, "masks": folder.folder})
         arguments["masks"] = folder
         reserved = folder.reserved(paths, written, overwrite)
         written = [*written, *_different([*map(folder.file_of, paths)])]
@@ -127,7 +128,7 @@ def batch(
             missing = _missing(results, paths)
             chunks = [missing[i : i + batch_size] for i in range(0, len(missing), batch_size)]
             if missing:
-                rows = _computed(assets_of(base), arguments, chunks, workers, address)
+                rows = _computed(task_model.assets, arguments, chunks, workers, address)
                 _add(results, rows, len(missing), as_json)
             results.write_table()
         except (DelegateError, KeyboardInterrupt) as error:
@@ -182,19 +183,18 @@ def _add(results: Results, every: Iterator[list[Row]], count: int, is_quiet: boo
 
 
 def _plan(
-    base: BaseOptions, settings: TaskSettings, task: str | None
+    model: TaskModel, base: BaseOptions, task: str | None
 ) -> tuple[dict[str, Any], dict[str, Column] | None]:
     """The arguments of workers' predictors, and the columns of outputs; None for results."""
     arguments: dict[str, Any] = {"mean": base.mean, "std": base.std, "antialias": base.antialias}
     if task not in (None, "repaint"):
-        top = settings.top or 1 if task == "classify" else settings.top
-        return arguments | {"settings": replace(settings, top=top)}, None
-    if settings != TaskSettings():
+        return arguments | {"settings": options.listing_best(model).settings}, None
+    if model.settings != TaskSettings():
         raise common.wrong_usage(
             "expected a network with results for --task, --kind, --labels, --threshold and --top, "
             "found --outputs, or a network that makes pictures or whose outputs show no task"
         )
-    return arguments, _columns(assets_of(base).model().graph(), base.mean, base.std)
+    return arguments, _columns(model.file.graph(), base.mean, base.std)
 
 
 def _columns(graph: Graph, mean: float | None, std: float | None) -> dict[str, Column]:
@@ -233,7 +233,9 @@ def _files(patterns: Sequence[str]) -> tuple[dict[str, str], Counter[str]]:
     """The files that match patterns, and folders' pictures, by their names in tables; and how many
     other files the folders have, by suffix.
     """
-    files, skipped, suffixes = set[str](), set[str](), picture_suffixes()
+    files = set[str]()
+    skipped = set[str]()
+    suffixes = picture_suffixes()
     for pattern in patterns:
         given = Path(pattern)
         if given.is_dir():

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.progress import Progress
 
-from gles_apps.tasks.assets import with_assets
-from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.vision.opening import TaskModel
 from gles_apps.vision.classes import TASKS
 from gles_apps.vision.yolo import YOLO_KINDS
 from gles_delegate.cli.common import compilation
@@ -46,15 +46,23 @@ kind_option = click.option(
 )
 
 
-def base_of(model: Path, **fields: Any) -> BaseOptions:
-    """The options with the model's files; its errors are those of the other commands."""
+@contextmanager
+def naming_missing(path: Path) -> Iterator[None]:
+    """Raise the error that other commands raise for a missing file."""
     try:
-        return with_assets(BaseOptions(model, **fields))
+        yield
     except FileNotFoundError as error:
         if not isinstance(error, ModelError):
-            with naming_file(model):
-                require_regular(model)
+            with naming_file(path):
+                require_regular(path)
         raise
+
+
+def listing_best(model: TaskModel) -> TaskModel:
+    """A model that lists a classifier's best class, unless its settings have a number."""
+    if model.task != "classify" or model.settings.top is not None:
+        return model
+    return replace(model, settings=replace(model.settings, top=1))
 
 
 def compilations(bar: Progress) -> Callable[[str, int, int], None]:

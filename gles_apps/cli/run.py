@@ -16,21 +16,19 @@ import numpy as np
 from PIL.Image import Image as Picture
 
 from gles_apps.cli import options
-from gles_apps.cli.options import base_of, compilations
-from gles_apps.tasks.assets import assets_of
+from gles_apps.cli.options import compilations, listing_best, naming_missing
 from gles_apps.tasks.classes import Classifier
 from gles_apps.tasks.components.containers import SHOWN, ClassificationResult
 from gles_apps.tasks.components.processors import ClassifierOptions
 from gles_apps.tasks.image import Image, ImageFormat
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.opening import TaskSettings, landmarker_kind, open_task, task_of
+from gles_apps.tasks.vision.opening import TaskModel, TaskSettings
 from gles_delegate import EglContext, GpuDelegate, GpuDelegateOptions, Interpreter
 from gles_delegate.bench.comparison import prepare as prepare_interpreter
 from gles_delegate.cli import common, tensor_files
 from gles_delegate.image.pictures import channels_last, picture_mode
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.model.labels import read_labels
-from gles_delegate.model.reader import ModelFile
 from gles_delegate.planning.outputs import read_metadata
 
 logger = logging.getLogger("gles_delegate")
@@ -88,27 +86,30 @@ def run(
     settings = TaskSettings(labels=names, **chosen)
     options = GpuDelegateOptions(device_index=device, serialization_dir=cache)
     with common.progress_bar() as bar:
-        base = base_of(
-            model, gpu_options=options, antialias=antialias, mean=mean, std=std,
+        base = BaseOptions(
+            model,
+            gpu_options=options,
+            antialias=antialias,
+            mean=mean,
+            std=std,
             progress=compilations(bar),
-        )  # fmt: skip
+        )
+        with naming_missing(model):
+            task_model = TaskModel.of(base, settings)
         shown: dict[str, Any] | None = None
-        assets = assets_of(base)
-        file = assets.model() if landmarker_kind(assets) is None else None
-        source, read = _inputs(file, inputs)
+        source, read = _inputs(task_model, inputs)
         read += [model, *([] if labels is None else [labels])]
         if source is not None:
             pixels = tensor_files.read_picture(source)
             is_asked = settings != TaskSettings() or any(map(is_picture, outputs))
             try:
-                shown = _look(file, base, settings, pixels, outputs, output_dir, read)
+                shown = _look(task_model, base, pixels, outputs, output_dir, read)
             except ValueError as error:
-                if is_asked or file is None:
+                if is_asked or task_model.landmarker is not None:
                     raise
                 logger.warning("results are not listed: %s", error)
         if shown is None:
-            assert file is not None
-            shown = _run(file, base, settings, inputs, outputs, output_dir, read)
+            shown = _run(task_model, base, inputs, outputs, output_dir, read)
     if as_json:
         common.print_json(shown)
     else:
@@ -120,15 +121,15 @@ def is_picture(file: str) -> bool:
     return not file.endswith(".npy")
 
 
-def _inputs(file: ModelFile | None, inputs: Sequence[str]) -> tuple[Path | None, list[Path]]:
-    """The picture for the only input of a model, or of a bundle (None), and all files of inputs;
+def _inputs(model: TaskModel, inputs: Sequence[str]) -> tuple[Path | None, list[Path]]:
+    """The picture for the only input of a network, or for a bundle, and all files of inputs;
     without the picture if there are other inputs.
     """
-    if file is None:
+    if model.landmarker is not None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
             raise common.wrong_usage("expected one --input, a picture, for a bundle")
         return Path(inputs[0]), [Path(inputs[0])]
-    graph = file.graph()
+    graph = model.file.graph()
     files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
     shown = [path for path in files.values() if is_picture(str(path))]
     modes = [picture_mode(channels_last(graph.tensors[i].shape)) for i in graph.inputs]
@@ -137,9 +138,8 @@ def _inputs(file: ModelFile | None, inputs: Sequence[str]) -> tuple[Path | None,
 
 
 def _look(
-    file: ModelFile | None,
+    model: TaskModel,
     base: BaseOptions,
-    settings: TaskSettings,
     pixels: Picture,
     outputs: Sequence[str],
     folder: Path | None,
@@ -149,28 +149,31 @@ def _look(
 
     The files in `read` are not written to.
     """
-    task = task_of(base, settings)
+    task = model.task
     if task in (None, "repaint"):
         return None
     pictures = [Path(name) for name in outputs if is_picture(name)]
     arrays = [name for name in outputs if not is_picture(name)]
-    forbidden = [*arrays, *([str(folder)] if folder else [])] if file is None else []
+    is_bundle = model.landmarker is not None
+    forbidden = []
+    if is_bundle:
+        forbidden = arrays if folder is None else [*arrays, str(folder)]
     if len(pictures) > 1 or forbidden:
         raise common.wrong_usage(
             "expected one picture with the results, and arrays only of a single network, found "
             + ", ".join([*map(str, pictures), *forbidden])
         )
-    files = {} if file is None else _files(file.graph(), arrays, folder)
+    files = {} if is_bundle else _files(model.file.graph(), arrays, folder)
     common.require_other_files([*pictures, *files.values()], read)
-    if task == "classify":
-        settings = replace(settings, top=settings.top or 1)
+    model = listing_best(model)
     image = Image(ImageFormat.SRGB, np.asarray(pixels))
     index = base.gpu_options.device_index if base.gpu_options else None
     context = None if index is None else EglContext(device_index=index)
     try:
-        with open_task(replace(base, context=context), settings) as opened:
+        with model.open(replace(base, context=context)) as opened:
             result = opened.process(image)
-            found, device = opened.network.arrays, opened.report.device
+            found = opened.network.arrays
+            device = opened.report.device
     finally:
         if context is not None:
             context.release()
@@ -178,22 +181,22 @@ def _look(
     for picture in pictures:
         tensor_files.save_picture(result.draw_on(pixels), picture)
     shown["file"] = str(pictures[0]) if pictures else None
-    if file is not None:
-        shown["outputs"] = _outputs(file.graph(), found, files, folder)
+    if not is_bundle:
+        shown["outputs"] = _outputs(model.file.graph(), found, files, folder)
     return shown
 
 
 def _run(
-    file: ModelFile,
+    model: TaskModel,
     base: BaseOptions,
-    settings: TaskSettings,
     inputs: Sequence[str],
     outputs: Sequence[str],
     folder: Path | None,
     read: Sequence[Path],
 ) -> dict[str, Any]:
     """The outputs of a model for arrays, and a classifier's results; for `read`, see `_look`."""
-    graph = file.graph()
+    graph = model.file.graph()
+    settings = model.settings
     files = _files(graph, outputs, folder)
     common.require_other_files(files.values(), read)
     if replace(settings, labels=None, top=None, task=None) != TaskSettings():
@@ -201,7 +204,7 @@ def _run(
     feeds = tensor_files.load_inputs(graph, inputs, base.mean, base.std, base.antialias)
     progress = None if base.progress is None else partial(base.progress, "model")
     with GpuDelegate(base.gpu_options, progress=progress) as delegate:
-        interpreter = Interpreter(file, experimental_delegates=[delegate])
+        interpreter = Interpreter(model.file, experimental_delegates=[delegate])
         with tensor_files.naming_new_shapes(graph, feeds):
             prepare_interpreter(interpreter, feeds)
         interpreter.invoke()
@@ -242,7 +245,8 @@ def _print(shown: dict[str, Any]) -> None:
         keys = [key for key in outputs[0] if key != "argmax"]
         common.print_table([{k: "" if r[k] is None else r[k] for k in keys} for r in outputs])
     if shown["task"] is not None:
-        rows, device = shown["results"], shown.get("device", "the GPU")
+        rows = shown["results"]
+        device = shown.get("device", "the GPU")
         results = "1 result" if len(rows) == 1 else f"{len(rows)} results"
         print(f"\n{shown['task']}: {results} on {device}")
         cells = [{k: "" if v is None else v for k, v in r.items() if k in COLUMNS} for r in rows]
@@ -270,7 +274,8 @@ def _outputs(
         folder.mkdir(parents=True, exist_ok=True)
     rows = []
     for index, array in zip(graph.outputs, arrays, strict=True):
-        tensor, path = graph.tensors[index], files.get(index)
+        tensor = graph.tensors[index]
+        path = files.get(index)
         if path is not None:
             tensor_files.save_output(path, array, tensor)
         row = {

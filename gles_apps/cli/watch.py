@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gles_apps.cli import options
-from gles_apps.tasks.assets import assets_of
-from gles_apps.tasks.vision.opening import TaskSettings, require_task
+from gles_apps.tasks.options import BaseOptions
+from gles_apps.tasks.vision.opening import TaskModel, TaskSettings
 from gles_delegate import DelegateError
 from gles_delegate.cli import common
 from gles_delegate.model.labels import read_labels
@@ -75,14 +75,16 @@ def watch(
     common.require_other_files([show_options["output"]], [model, labels, picture, video])
     names = None if labels is None else read_labels(labels)
     try:
-        from gles_apps.live import ShowOptions, frame_handler_for, open_source, show
+        from gles_apps.live import ShowOptions, open_source, show
+        from gles_apps.live.tasks import task_handler
 
         settings = TaskSettings(task, kind, names, threshold, track=track)
-        base = options.base_of(model)
-        task = require_task(base, settings)
+        with options.naming_missing(model):
+            task_model = TaskModel.of(BaseOptions(model, mean=mean, std=std), settings)
+        task = task_model.required()
 
         def make(app: App) -> FrameHandler:
-            return frame_handler_for(app, assets_of(base), settings, mean=mean, std=std)
+            return task_handler(app, task_model, app.base_options(mean=mean, std=std))
 
         title = f"gles-delegate watch {model.name}"
         chosen = ShowOptions(title=title, quiet=as_json, **show_options)
@@ -92,7 +94,8 @@ def watch(
     except ImportError as error:
         raise DelegateError(str(error)) from error
     if as_json:
-        most, frames = app.counts.most, app.counts.frames
+        most = app.counts.most
+        frames = app.counts.frames
         shown = {
             "task": task,
             "frames": app.counts.seen,

@@ -16,6 +16,7 @@ from gles_apps import tasks
 from gles_apps.live.frames import GpuFrame
 from gles_apps.live.layers import Layer
 from gles_apps.live.painter import Painter
+from gles_apps.tasks.assets import ModelPath
 from gles_apps.tasks.network import PictureNetwork
 from gles_apps.tasks.options import Delegate
 from gles_apps.tasks.runner import TaskRunner
@@ -196,7 +197,7 @@ class App:
         return self._runner
 
     def base_options(
-        self, model: Any = None, *, mean: float | None = None, std: float | None = None
+        self, model: ModelPath | None = None, *, mean: float | None = None, std: float | None = None
     ) -> tasks.BaseOptions:
         """Options of a task that runs where networks run.
 
@@ -240,9 +241,13 @@ class App:
             std: See `mean`.
         """
         options = self.base_options(mean=mean, std=std)
-        file = read_file(path)
-        title = name or (file.path.stem if file.path is not None else "model")
-        network = Network(self, file, title, options)
+        model = read_file(path)
+        title = name or (model.path.stem if model.path is not None else "model")
+        return self.network_of(model, title, options)
+
+    def network_of(self, model: ModelFile, name: str, options: tasks.BaseOptions) -> Network:
+        """See `network`; `options` are `base_options`."""
+        network = Network(self, model, name, options)
         self._networks.append(network)
         return network
 

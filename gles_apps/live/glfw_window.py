@@ -77,7 +77,8 @@ class GlfwWindow:
         """Show the drawn frame, and return the keys pressed since the last one, in upper case."""
         glfw.swap_buffers(self._window)
         self.retitle(title)
-        pressed, self._pressed = self._pressed, set()
+        pressed = self._pressed
+        self._pressed = set()
         return pressed | ({"Q"} if glfw.window_should_close(self._window) else set())
 
     def retitle(self, title: str) -> None:

@@ -83,7 +83,8 @@ class _Pipeline(Closing):
         message = gst.gst_bus_timed_pop_filtered(self._bus, timeout, gst_names.ERROR | others)
         if not message:
             return False
-        error, details = POINTER(gst_names.GError)(), c_void_p()
+        error = POINTER(gst_names.GError)()
+        details = c_void_p()
         is_error = gst_names.GstMessage.from_address(message).kind == gst_names.ERROR
         if is_error:
             gst.gst_message_parse_error(message, byref(error), byref(details))
@@ -96,7 +97,8 @@ class _Pipeline(Closing):
 
     def close(self) -> None:
         """Stop the pipeline. A second call does nothing."""
-        release, self._release = self._release, []
+        release = self._release
+        self._release = []
         in_any_case(reversed(release))
 
 
@@ -154,7 +156,8 @@ class GStreamer(_Pipeline):
             if self._orientation() not in ("", "rotate-0"):
                 self._finish(self._lent.pop())
                 self._planes.clear()
-                release, self._release = self._release[contexts:], self._release[:contexts]
+                release = self._release[contexts:]
+                self._release = self._release[:contexts]
                 in_any_case(reversed(release))
                 turn = " ! glupload ! glcolorconvert ! glvideoflip video-direction=auto"
                 self._start(pipeline + turn, "RGBA")
@@ -178,7 +181,10 @@ class GStreamer(_Pipeline):
 
     def _orientation(self) -> str:
         """How frames must be turned, such as "rotate-90"; "" if no tag says so."""
-        gst, text, tags, found = self._gst, c_void_p(), ctypes.c_size_t(), ""
+        gst = self._gst
+        text = c_void_p()
+        tags = ctypes.c_size_t()
+        found = ""
         pad = gst.gst_element_get_static_pad(self._end, b"sink")
         for i in count():
             event = gst.gst_pad_get_sticky_event(pad, gst_names.TAG, i)
@@ -194,7 +200,8 @@ class GStreamer(_Pipeline):
 
     def _make_contexts(self, share: Literal["current"] | None) -> None:
         """GStreamer's context comes first: EGL refuses it to share with a robust one."""
-        gst, egl = self._gst, libegl()
+        gst = self._gst
+        egl = libegl()
         if share is None:
             native = EglContext()
             display = native.display
@@ -243,7 +250,8 @@ class GStreamer(_Pipeline):
                 )
             oldest.after.wait()
             self._reclaim()
-        frame, self._first = self._first, None
+        frame = self._first
+        self._first = None
         return frame or self._pull()
 
     def __iter__(self) -> Iterator[GpuFrame]:
@@ -255,11 +263,13 @@ class GStreamer(_Pipeline):
 
         Frames that are not closed lose their textures. A second call does nothing.
         """
-        lent, self._lent = self._lent, []
+        lent = self._lent
+        self._lent = []
         in_any_case((*(partial(self._finish, loan, wait=True) for loan in lent), super().close))
 
     def _pull(self) -> GpuFrame | None:
-        gst, deadline = self._gst, time.monotonic() + FRAME_TIMEOUT_S
+        gst = self._gst
+        deadline = time.monotonic() + FRAME_TIMEOUT_S
         while not (sample := gst.gst_app_sink_try_pull_sample(self._end, _TICK)):
             self._raise_error()
             if gst.gst_app_sink_is_eos(self._end):
@@ -271,7 +281,8 @@ class GStreamer(_Pipeline):
             return self._lend(loan)
 
     def _lend(self, loan: _Loan) -> GpuFrame:
-        gst, info = self._gst, VideoInfo()
+        gst = self._gst
+        info = VideoInfo()
         if not gst.gst_video_info_from_caps(byref(info), gst.gst_sample_get_caps(loan.sample)):
             raise OSError(f"{self._title} delivers non-video buffers")
         channels = _CHANNELS[gst.gst_video_format_to_string(info.format[0]).decode()]
@@ -287,13 +298,15 @@ class GStreamer(_Pipeline):
                 raise OSError(f"{self._title} has a frame that GStreamer cannot upload")
             loan.mapped.append(mapped)
             half = 1 if place == 0 else 2
-            width, height = -(-info.width // half), -(-info.height // half)
+            width = -(-info.width // half)
+            height = -(-info.height // half)
             planes.append(self._plane(Plane(mapped.data[0], (width, height), depth)))
         loan.ready = self._in_gl_thread(lambda: Fence(current_functions(), self._in_gl_thread))
         self.size = (info.height, info.width)
         self.rate = info.rate[0] / info.rate[1] if info.rate[0] and info.rate[1] else None
         self._lent.append(loan)
-        pts, seconds = gst_names.GstBuffer.from_address(buffer).pts, None  # in nanoseconds
+        pts = gst_names.GstBuffer.from_address(buffer).pts  # in nanoseconds
+        seconds = None
         if pts != gst_names.NO_TIME:
             self._origin = pts if self._origin is None else self._origin
             seconds = (pts - self._origin) / gst_names.SECOND
@@ -338,10 +351,13 @@ class GStreamer(_Pipeline):
     def _finish(self, loan: _Loan, wait: bool = False) -> None:
         if wait and loan.after is not None:
             loan.after.wait()
-        gst, mapped, loan.mapped = self._gst, loan.mapped, []
+        gst = self._gst
+        mapped = loan.mapped
+        loan.mapped = []
         for each in mapped:
             gst.gst_memory_unmap(each.memory, byref(each))
-        sample, loan.sample = loan.sample, 0
+        sample = loan.sample
+        loan.sample = 0
         if sample:
             gst.gst_mini_object_unref(sample)
         if loan.ready is not None:
@@ -414,7 +430,8 @@ class GStreamerSink(_Pipeline):
     ) -> None:
         require_other_files(locations(pipeline))
         super().__init__(pipeline)
-        gst, (height, width) = self._gst, size
+        gst = self._gst
+        height, width = size
         self._source = source
         self._size = size
         self._count = 0
@@ -451,10 +468,12 @@ class GStreamerSink(_Pipeline):
         """
         self._require_open()
         self._raise_error()
-        gst, buffer = self._gst, POINTER(gst_names.GstBuffer)()
+        gst = self._gst
+        buffer = POINTER(gst_names.GstBuffer)()
         if gst.gst_buffer_pool_acquire_buffer(self._pool, byref(buffer), None) != gst_names.OK:
             raise OSError(f"{self._title} does not accept frames")
-        memory, mapped = gst.gst_buffer_peek_memory(ctypes.addressof(buffer.contents), 0), MapInfo()
+        memory = gst.gst_buffer_peek_memory(ctypes.addressof(buffer.contents), 0)
+        mapped = MapInfo()
         # The map marks GStreamer's copy in system memory as outdated.
         if not gst.gst_memory_map(memory, byref(mapped), gst_names.WRITE | gst_names.GL):
             raise OSError(f"{self._title} has a texture that cannot be written")

@@ -16,15 +16,33 @@ from typing import Any
 DEBIAN_PACKAGES = "gstreamer1.0-gl gstreamer1.0-plugins-good gstreamer1.0-libav"
 SECOND = 1_000_000_000
 NO_TIME = 2**64 - 1  # GST_CLOCK_TIME_NONE
-NULL, PAUSED, PLAYING = 1, 3, 4  # GstState
-FAILURE, NO_PREROLL = 0, 3  # GstStateChangeReturn
 OK = 0  # GstFlowReturn
-END, ERROR = 1 << 0, 1 << 1  # GstMessageType
 TAG = 80 << 8 | 30  # GstEventType: downstream, serialized, sticky, several
-READ, WRITE, GL = 1, 2, 1 << 17  # GstMapFlags
-EGL, GLES2 = 1 << 0, 1 << 16  # GstGLPlatform; GstGLAPI, which also is OpenGL ES 3
+
+# GstState
+NULL = 1
+PAUSED = 3
+PLAYING = 4
+
+# GstStateChangeReturn
+FAILURE = 0
+NO_PREROLL = 3
+
+# GstMessageType
+END = 1 << 0
+ERROR = 1 << 1
+
+# GstMapFlags
+READ = 1
+WRITE = 2
+GL = 1 << 17
+
+EGL = 1 << 0  # GstGLPlatform
+GLES2 = 1 << 16  # GstGLAPI, which also is OpenGL ES 3
+
 DISPLAY_TYPE = b"gst.gl.GLDisplay"
-_Handle, _Clock = c_size_t, ctypes.c_uint64
+_Handle = c_size_t
+_Clock = ctypes.c_uint64
 
 Task = CFUNCTYPE(None, _Handle, _Handle)
 """A GstGLContextThreadFunc: the context, and data."""
@@ -105,7 +123,8 @@ class VideoInfo(Structure):
     ]
 
 
-_Errors, _Info = POINTER(POINTER(GError)), POINTER(MapInfo)
+_Errors = POINTER(POINTER(GError))
+_Info = POINTER(MapInfo)
 _PROTOTYPES: dict[str, dict[str, tuple[Any, ...]]] = {  # library: {name: (result, *arguments)}
     "glib-2.0": {
         "g_error_free": (None, POINTER(GError)),
@@ -182,7 +201,8 @@ class LibGst:
                 loaded = ctypes.CDLL(f"lib{library}.so.0")
                 for name, (result, *arguments) in prototypes.items():
                     function = getattr(loaded, name)
-                    function.restype, function.argtypes = result, arguments
+                    function.restype = result
+                    function.argtypes = arguments
                     setattr(self, name, function)
             except (OSError, AttributeError) as error:
                 raise OSError(

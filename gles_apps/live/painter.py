@@ -84,13 +84,16 @@ class Letters:
         if id(glyph) not in self._boxes:
             height, width = (min(length, ATLAS) for length in glyph.mask.shape)
             if self._x + width > ATLAS:
-                self._x, self._y, self._row = 0, self._y + self._row, 0
+                self._x = 0
+                self._y += self._row
+                self._row = 0
             if self._y + height > ATLAS:  # full: earlier glyphs of this text are lost
                 self._clear()
             self.texture.write(glyph.mask[:height, :width, np.newaxis], self._x, self._y)
             box = (self._x, self._y, self._x + width, self._y + height)
             self._boxes[id(glyph)] = (glyph, box)
-            self._x, self._row = self._x + width, max(self._row, height)
+            self._x += width
+            self._row = max(self._row, height)
         return self._boxes[id(glyph)][1]
 
 
@@ -215,7 +218,8 @@ class Painter:
         """
         height, width = size
         scale = min(width / self.size[1], height / self.size[0])
-        w, h = round(self.size[1] * scale), round(self.size[0] * scale)
+        w = round(self.size[1] * scale)
+        h = round(self.size[0] * scale)
         with self._drawing():
             self._framebuffer.show(framebuffer, ((width - w) // 2, (height - h) // 2, w, h))
             # A window's first row is the lowest.
@@ -292,14 +296,21 @@ class Painter:
         color = np.array((*item.color, 255)[:4], np.float32) / 255
         letters: Array = np.zeros((1, 4), np.float32)
         if isinstance(item, Strokes):
-            ends, radius = item.ends, item.width / 2
+            ends = item.ends
+            radius = item.width / 2
         elif isinstance(item, Rectangle):
-            ends, radius = np.array([item.box], np.float32), -1.0
+            ends = np.array([item.box], np.float32)
+            radius = -1.0
         else:
             quads = np.array(self._letters.quads(item), np.float32).reshape(-1, 8)
-            ends, radius, letters = quads[:, :4], -1.0, quads[:, 4:]
+            ends = quads[:, :4]
+            radius = -1.0
+            letters = quads[:, 4:]
         data = np.empty((len(ends), 13), np.float32)
-        data[:, :4], data[:, 4], data[:, 5:9], data[:, 9:] = ends, radius, color, letters
+        data[:, :4] = ends
+        data[:, 4] = radius
+        data[:, 5:9] = color
+        data[:, 9:] = letters
         return data
 
 

@@ -202,15 +202,19 @@ class _KeptTextures:
     def next(self) -> Callable[[Texture], Texture]:
         """The function that copies a texture for the next results."""
         self._turns.append(self._turns.pop(0))
-        copies, places = self._turns[-1], itertools.count()
+        copies = self._turns[-1]
+        places = itertools.count()
 
         def keep(texture: Texture) -> Texture:
-            gl, place, (width, height) = current_functions(), next(places), texture.size
+            gl = current_functions()
+            place = next(places)
+            width, height = texture.size
             with drawing_restored(gl):
                 if place == len(copies):
                     copies.append(PixelTexture(gl, (height, width, 4)))
                 elif copies[place].size != texture.size:
-                    old, copies[place] = copies[place], PixelTexture(gl, (height, width, 4))
+                    old = copies[place]
+                    copies[place] = PixelTexture(gl, (height, width, 4))
                     old.release()
                 framebuffer = Framebuffer(gl)
                 framebuffer.copy(texture, copies[place])
@@ -347,7 +351,8 @@ class _Loop:
             if canvas is None or under_way[1].done():
                 canvas = self._waited_for(under_way[1])
                 self._app.counts.add(canvas.counts)
-                seen, under_way = under_way[0], (frame, self._networks.see(self._handler, frame))
+                seen = under_way[0]
+                under_way = (frame, self._networks.see(self._handler, frame))
                 if seen is not frame:
                     _give_back(seen)
             yield frame, canvas
@@ -364,7 +369,8 @@ class _Loop:
 
     def _show(self, frame: Frame, canvas: Canvas) -> bool:
         """Draw a frame, write it and show it; whether to continue."""
-        timings, start = self._app.timings, self._shown
+        timings = self._app.timings
+        start = self._shown
         with timings.measure("draw"):
             canvas.finish(frame, self._timings() if self._overlay else None)
         if self.recording is not None:

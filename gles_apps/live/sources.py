@@ -167,7 +167,8 @@ class Video:
             if self._path.exists():
                 require_regular(path)
             else:  # FFmpeg also reads patterns, such as x%03d.png
-                folder, name = self._path.parent, self._path.name
+                folder = self._path.parent
+                name = self._path.name
                 parts = [glob.escape(part) for part in re.split(r"%\d*d", name)]
                 self.files = sorted(folder.glob("*".join(parts).replace("%%", "%")))
             self._container, stream = _open(str(path))
@@ -262,7 +263,8 @@ class Camera:
 
     def _run(self, size: Size | None) -> None:
         """Open the camera and decode; only this thread uses the container."""
-        kind, file = "v4l2", f"/dev/video{self._name}" if self._name.isdecimal() else self._name
+        kind = "v4l2"
+        file = f"/dev/video{self._name}" if self._name.isdecimal() else self._name
         if not file.startswith("/"):
             kind, _, file = file.partition(":")
         options = {"video_size": f"{size[1]}x{size[0]}"} if size and kind == "v4l2" else {}
@@ -288,7 +290,8 @@ class Camera:
     def read(self) -> Array:
         with self._changed:
             self._changed.wait_for(lambda: self._newest is not None or self._error, FRAME_TIMEOUT_S)
-            pixels, self._newest = self._newest, None
+            pixels = self._newest
+            self._newest = None
             if pixels is None:
                 error = self._error or TimeoutError(f"no frame in {FRAME_TIMEOUT_S:g} seconds")
                 raise OSError(f"the camera {self._name} delivers no frames: {reason_of(error)}")
@@ -368,12 +371,16 @@ def _pixels(frame: av.VideoFrame, size: Size) -> Array:
     if matrix is not None:
         right, down = np.frombuffer(bytes(matrix), np.int32).reshape(3, 3)[:2, :2]
     is_turned = abs(right[1]) > abs(right[0])
-    shown = size if size[0] else (frame.height, frame.width)[:: -1 if is_turned else 1]
+    if size[0]:
+        shown = size
+    else:
+        shown = (frame.width, frame.height) if is_turned else (frame.height, frame.width)
     height, width = shown[::-1] if is_turned else shown
     # FFmpeg's conversion from YUV to four channels leaves out the last columns of some widths.
     pixels: Array = frame.reformat(width, height, "rgb24").to_ndarray(format="rgba")
     if is_turned:
-        pixels, right, down = pixels.swapaxes(0, 1), down, right
+        pixels = pixels.swapaxes(0, 1)
+        right, down = down, right
     flips = (slice(None, None, -1 if step < 0 else 1) for step in (down[1], right[0]))
     return np.ascontiguousarray(pixels[tuple(flips)])
 
@@ -416,7 +423,8 @@ class Recording(Closing):
         if self._container is None:
             self._picture = pixels
             return
-        height, width = self._stream.height, self._stream.width
+        height = self._stream.height
+        width = self._stream.width
         self._encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(pixels[:height, :width])))
 
     def _encode(self, frame: av.VideoFrame | None) -> None:
@@ -432,7 +440,8 @@ class Recording(Closing):
         Raises:
             OSError: The file cannot be written.
         """
-        picture, self._picture = self._picture, None
+        picture = self._picture
+        self._picture = None
         if self._container is not None:
             self._encode(None)
             self._container = None

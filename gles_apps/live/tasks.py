@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 
 from gles_apps.live.app import App, Canvas, Frame, Network
 from gles_apps.live.layers import Layer
 from gles_apps.live.show import FrameHandler
-from gles_apps.tasks.assets import Assets, assets_of, with_assets
+from gles_apps.tasks.assets import ModelPath
 from gles_apps.tasks.components.containers import ClassificationResult
-from gles_apps.tasks.options import VisionTaskRunningMode
+from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.vision.image_segmenter import ImageSegmenterResult
-from gles_apps.tasks.vision.opening import TaskSettings, open_task, require_task
+from gles_apps.tasks.vision.opening import TaskModel, TaskSettings
 from gles_delegate import ImageOutput
 from gles_delegate.model.graph import Array
-
-Model: TypeAlias = "str | Path | Mapping[str, Path] | Assets"
-"""A .tflite file, a bundle of a landmarker, or the bundle's files by name; `Assets` are read."""
 
 COUNTED = {"detect": "object", "holistic": "part"}
 """Names of what is counted, where they are not the task's."""
@@ -28,7 +23,7 @@ COUNTED = {"detect": "object", "holistic": "part"}
 
 def frame_handler_for(
     app: App,
-    model: Model,
+    model: ModelPath,
     settings: TaskSettings | None = None,
     *,
     mean: float | None = None,
@@ -38,7 +33,8 @@ def frame_handler_for(
 
     Args:
         app: The networks' app.
-        model: A bundle of a landmarker, or a network whose only input is a picture.
+        model: The file of a network whose only input is a picture, or a landmarker's bundle, or
+            the bundle's files by their names.
         settings: The task and its options.
         mean: See `BaseOptions`.
         std: Likewise.
@@ -54,21 +50,27 @@ def frame_handler_for(
         ...     live.ShowOptions(headless=True, frames=1),
         ... )
     """
-    settings = settings or TaskSettings()
-    base = with_assets(app.base_options(model, mean=mean, std=std))
-    assets, name = assets_of(base), require_task(base, settings)
-    title = assets.path.stem if assets.path is not None else f"{name}s"
+    base = app.base_options(model, mean=mean, std=std)
+    task_model = TaskModel.of(base, settings)
+    return task_handler(app, task_model, base)
+
+
+def task_handler(app: App, model: TaskModel, base: BaseOptions) -> FrameHandler:
+    """See `frame_handler_for`; `base` are options of the app, for the model's mean and std."""
+    name = model.required()
+    path = model.assets.path
+    title = f"{name}s" if path is None else path.stem
     if name == "repaint":
-        return repaint(app.network(assets.model(), title, mean=mean, std=std))
-    opened = open_task(base, settings, VisionTaskRunningMode.VIDEO, texture="classes")
-    task = app.task(opened, title)
+        return repaint(app.network_of(model.file, title, base))
+    task = app.task(model.open(base, VisionTaskRunningMode.VIDEO, texture="classes"), title)
+    top = model.settings.top or 5
 
     def see(frame: Frame, canvas: Canvas) -> None:
         result = task(frame)
         if isinstance(result, ImageSegmenterResult) and result.texture is not None:
             canvas.layer(Layer.of_areas(result.texture, canvas.drawing.unit))
         if isinstance(result, ClassificationResult):
-            result.draw(canvas.drawing, settings.top or 5)
+            result.draw(canvas.drawing, top)
             return
         result.draw(canvas.drawing)
         if isinstance(result, ImageSegmenterResult):
@@ -100,17 +102,20 @@ def repaint(
         ...     live.ShowOptions(headless=True, frames=1),
         ... )
     """
-    details, metadata = network.outputs[0], network.metadata.outputs[0]
+    details = network.outputs[0]
+    metadata = network.metadata.outputs[0]
     shape = details["shape"].tolist()
     if len(shape) != 4 or shape[0] != 1 or shape[3] not in (1, 3, 4):
         raise ValueError(
             f"expected a picture, an output [1, height, width, 1, 3 or 4], found {shape}"
         )
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     if np.dtype(details["dtype"]).kind in "iu" and not details["quantization"][0]:
         high = 255.0
     elif metadata.minimum and metadata.maximum and max(metadata.maximum) > min(metadata.minimum):
-        low, high = min(metadata.minimum), max(metadata.maximum)
+        low = min(metadata.minimum)
+        high = max(metadata.maximum)
     network.pictures[0] = ImageOutput(scale=1 / (high - low), offset=-low / (high - low))
 
     def see(frame: Frame, canvas: Canvas) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import ray
 
@@ -13,6 +13,9 @@ from gles_apps.batch.machine import take_processors
 from gles_apps.batch.predictor import ModelSource
 from gles_apps.tasks.vision.opening import TaskSettings
 from gles_delegate import GpuDelegateOptions, list_devices
+
+ActorSource: TypeAlias = Any
+"""A `ModelSource`, or the reference that ``ray.put`` returns for one."""
 
 
 class Predictor(predictor.Predictor):
@@ -34,7 +37,7 @@ class Predictor(predictor.Predictor):
     """
 
     def __init__(
-        self, model: ModelSource, *, options: GpuDelegateOptions | None = None, **arguments: Any
+        self, model: ActorSource, *, options: GpuDelegateOptions | None = None, **arguments: Any
     ) -> None:
         model, options = for_actor(model, options)
         super().__init__(model, options=options, **arguments)
@@ -52,7 +55,7 @@ class TaskPredictor(tasks.TaskPredictor):
 
     def __init__(
         self,
-        model: ModelSource,
+        model: ActorSource,
         settings: TaskSettings | None = None,
         *,
         options: GpuDelegateOptions | None = None,
@@ -63,7 +66,7 @@ class TaskPredictor(tasks.TaskPredictor):
 
 
 def for_actor(
-    model: ModelSource, options: GpuDelegateOptions | None
+    model: ActorSource, options: GpuDelegateOptions | None
 ) -> tuple[ModelSource, GpuDelegateOptions]:
     """The model and the options in the actor that runs this, which gets its processors."""
     options = options or GpuDelegateOptions()

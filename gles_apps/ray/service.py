@@ -11,12 +11,12 @@ import numpy as np
 
 from gles_apps.batch.http import Handler
 from gles_apps.batch.pool import make_predictor
-from gles_apps.batch.predictor import Batch, ModelSource
-from gles_apps.ray.predictor import for_actor
+from gles_apps.batch.predictor import Batch
+from gles_apps.ray.predictor import ActorSource, for_actor
 
 
 def deployment(
-    model: ModelSource,
+    model: ActorSource,
     *,
     batch_size: int = 8,
     wait: float = 0.01,

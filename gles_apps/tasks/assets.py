@@ -5,18 +5,20 @@ Messages start with MediaPipe's, for programs that look for them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
-from gles_apps.tasks.options import BaseOptions
 from gles_delegate import ModelError
 from gles_delegate.model.bundle import files_in, model_of
 from gles_delegate.model.files import LITERT_TEXT
 from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.reader import ModelFile, find_file, naming_file
+
+ModelPath: TypeAlias = "str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]]"
+"""A .tflite file, a .task bundle, a path into a bundle, or the files of a bundle by their names."""
 
 KINDS = {
     "hand_gesture_recognizer.task": "GestureRecognizer",
@@ -33,16 +35,24 @@ class MissingFileError(ModelError, FileNotFoundError):
 
 
 class Assets:
-    """The files of a task, each read and parsed at most once; see `with_assets`.
+    """The files of a task's model, each read and parsed at most once.
+
+    Args:
+        path: See `ModelPath`.
+        content: The bytes of a model or of a bundle, instead of its file.
 
     Attributes:
         path: The file, if there is one.
         content: Its bytes, or the bytes of the file in a bundle to which the path leads.
         files: Functions that read the bundle's files, by name; empty for a single model.
+
+    Raises:
+        OSError: The file cannot be read; FileNotFoundError if there is none, also in a bundle.
+        ModelError: A bundle is damaged (also a ValueError).
+        ValueError: There is neither a path nor content.
     """
 
-    def __init__(self, options: BaseOptions) -> None:
-        path, content = options.model_asset_path, options.model_asset_buffer
+    def __init__(self, path: ModelPath | None = None, content: bytes | None = None) -> None:
         self.path: Path | None = None
         self.content: Content | None = None
         self._file: Path | None = None
@@ -80,7 +90,8 @@ class Assets:
         if self.content is None:
             raise ValueError("expected one model, found the files of a bundle")
         if "" not in self._models:
-            content, file = model_of(self.content, None), None if self.files else self._file
+            content = model_of(self.content, None)
+            file = None if self.files else self._file
             self._models[""] = _checked(ModelFile(content, file))
         return self._models[""]
 
@@ -155,15 +166,3 @@ def _checked(model: ModelFile) -> ModelFile:
         reason = str(error).removesuffix(f" ({LITERT_TEXT})")
         raise ModelError(f"{LITERT_TEXT}: {reason}") from error
     return model
-
-
-def assets_of(options: BaseOptions) -> Assets:
-    """The model's files, which are read if they are not yet."""
-    given: Any = options.model_asset_path
-    return given if isinstance(given, Assets) else Assets(options)
-
-
-def with_assets(options: BaseOptions) -> BaseOptions:
-    """The options with the model's files, so that all that take them have the same ones."""
-    read: Any = assets_of(options)
-    return replace(options, model_asset_path=read, model_asset_buffer=None)

@@ -27,11 +27,13 @@ class Choice:
     """
 
     def __init__(self, options: ClassifierOptions, labels: Sequence[str]) -> None:
-        self.threshold, most = options.score_threshold, options.max_results
+        self.threshold = options.score_threshold
+        most = options.max_results
         if most == 0:
             raise ValueError("Invalid `max_results` option: value must be != 0.")
         self.most = None if most is None or most < 0 else most
-        allowed, denied = options.category_allowlist or (), options.category_denylist or ()
+        allowed = options.category_allowlist or ()
+        denied = options.category_denylist or ()
         if allowed and denied:
             raise ValueError(
                 "`category_allowlist` and `category_denylist` are mutually exclusive options."

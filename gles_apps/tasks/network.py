@@ -112,8 +112,10 @@ class PictureNetwork(Closing):
         Raises:
             ModelError: The metadata does not fit the input.
         """
-        details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
-        shape, dtype = details["shape"].tolist(), np.dtype(details["dtype"]).name
+        details = self.inputs[self.picture]
+        metadata = self.metadata.inputs[self.picture]
+        shape = details["shape"].tolist()
+        dtype = np.dtype(details["dtype"]).name
         seen = picture_transform(shape, dtype, metadata, self._options.mean, self._options.std)
         # Networks of hair take the previous mask there; image_segmenter_graph.cc makes it 0.
         is_hidden = seen.channels == "rgba" and not self.sees_alpha
@@ -129,7 +131,8 @@ class PictureNetwork(Closing):
         """Raise MissingFileError if a network of floats does not say how colors become numbers,
         where the options ask for it.
         """
-        details, metadata = self.inputs[self.picture], self.metadata.inputs[self.picture]
+        details = self.inputs[self.picture]
+        metadata = self.metadata.inputs[self.picture]
         is_known = metadata.mean or self._options.mean is not None
         if self._options.requires_normalization and details["dtype"] == np.float32 and not is_known:
             raise MissingFileError(
@@ -155,7 +158,8 @@ class PictureNetwork(Closing):
                 f"expected a picture of {names} for {self.name}, found {image.image_format.name}"
             )
         details = self.inputs[self.picture]
-        index, own = details["index"], image.planes.options
+        index = details["index"]
+        own = image.planes.options
         if any(getattr(transform, name) != value for name, value in own.items()):
             transform = replace(transform, **own)
         if self._delegate is not None and self._runner.fits(image):
@@ -163,7 +167,8 @@ class PictureNetwork(Closing):
             self._is_bound = True
             self._delegate.bind_texture_to_tensor(index, textures, transform=transform)
             return
-        dtype, quantization = np.dtype(details["dtype"]).name, details["quantization"]
+        dtype = np.dtype(details["dtype"]).name
+        quantization = details["quantization"]
         planes = list(image.planes.arrays)
         picture = planes if len(planes) > 1 else planes[0]
         pixels = transform.apply(picture, self.size, dtype=dtype, quantization=quantization)

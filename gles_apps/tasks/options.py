@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import enum
-import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from operator import attrgetter
 from typing import Any, ClassVar, TypeVar
 
+from gles_apps.tasks.assets import Assets, ModelPath
 from gles_apps.tasks.components.containers import RectF
 from gles_delegate import GpuDelegateOptions
 
@@ -49,6 +49,8 @@ class BaseOptions:
         requires_normalization: Refuse such networks of floats without a mean in their metadata, as
             MediaPipe does. False: they get colors from 0 to 1. Not MediaPipe's.
         progress: ``progress(file, compiled, total)`` is called as a network's programs compile.
+        assets: The model's files, which have been read, instead of a path or bytes. Not
+            MediaPipe's.
 
     Examples:
         >>> base = mp.BaseOptions(model_asset_path="hand_landmarker.task", antialias=True)
@@ -57,7 +59,7 @@ class BaseOptions:
         ...     hands = landmarker.detect(picture).hand_landmarks
     """
 
-    model_asset_path: str | os.PathLike[str] | Mapping[str, str | os.PathLike[str]] | None = None
+    model_asset_path: ModelPath | None = None
     model_asset_buffer: bytes | None = None
     delegate: Delegate | None = None
     context: Any = None
@@ -67,8 +69,13 @@ class BaseOptions:
     std: float | None = None
     requires_normalization: bool = True
     progress: Callable[[str, int, int], None] | None = None
+    assets: Assets | None = field(default=None, repr=False)
 
     Delegate: ClassVar[type[Delegate]] = Delegate
+
+    def read_assets(self) -> Assets:
+        """The model's files, which are read unless they have been; `Assets` has the errors."""
+        return self.assets or Assets(self.model_asset_path, self.model_asset_buffer)
 
 
 def also_named(**older: str) -> Callable[[type[T]], type[T]]:

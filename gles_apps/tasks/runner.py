@@ -228,7 +228,9 @@ class LeasedTexture(NotPickled):
     def __init__(self, lease: Lease, shape: tuple[int, ...]) -> None:
         texture = lease.runner.new_texture(shape)
         lease.own(texture.release)  # nor may a network, which it owns, refer to this
-        self.glo, self.size, self._lease = texture.glo, texture.size, lease
+        self.glo = texture.glo
+        self.size = texture.size
+        self._lease = lease
 
 
 def lease_runner(options: BaseOptions) -> Lease:

@@ -9,7 +9,6 @@ from enum import Enum
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from gles_apps.tasks.assets import assets_of
 from gles_apps.tasks.components.containers import RectF
 from gles_apps.tasks.image import Image
 from gles_apps.tasks.network import PictureNetwork
@@ -85,7 +84,7 @@ class Task(Closing, Generic[R]):
         if not isinstance(base, BaseOptions):
             raise TypeError(f"expected BaseOptions, found {type(base).__name__}")
         self.options = options
-        self.assets = assets_of(base)
+        self.assets = base.read_assets()
         self._networks: list[PictureNetwork] = []
         self._stream: Stream | None = None
         self._last_timestamp: int | None = None
@@ -227,7 +226,8 @@ class VisionTask(Task[R]):
             fit: "letterbox" if the graph sets keep_aspect_ratio, and then BORDER_ZERO, too.
                 Otherwise the picture's edge is replicated.
         """
-        placed, antialias = region.transform, self.options.base_options.antialias
+        placed = region.transform
+        antialias = self.options.base_options.antialias
         return replace(
             like,
             roi=placed.roi,

@@ -126,7 +126,8 @@ def ssd_anchors(options: Anchors) -> Array:
         levels = range(options.levels[0], options.levels[1] + 1)
         return np.concatenate([_pyramid_level(options, level) for level in levels])
     last = len(options.strides) - 1
-    low, high = options.min_scale, options.max_scale
+    low = options.min_scale
+    high = options.max_scale
     scales = (
         [low + (high - low) * i / last for i in range(last + 1)] if last else [(low + high) / 2]
     )
@@ -144,7 +145,8 @@ def ssd_anchors(options: Anchors) -> Array:
                 shapes.append((mean, options.interpolated_aspect_ratio))
         x, y, width, height = _grid(options.size, stride, shapes)
         if options.fixed_size:
-            width, height = np.ones_like(width), np.ones_like(height)
+            width = np.ones_like(width)
+            height = np.ones_like(height)
         centers = (x + 0.5) / (x[-1] + 1), (y + 0.5) / (y[-1] + 1)
         grids.append(np.column_stack([*centers, width, height]))
     return np.concatenate(grids).astype(np.float32)
@@ -159,7 +161,8 @@ def _grid(size: Size, stride: int, shapes: list[Point]) -> list[Array]:
 
 
 def _pyramid_level(options: PyramidAnchorOptions, level: int) -> Array:
-    stride, (height, width) = 2**level, options.size
+    stride = 2**level
+    height, width = options.size
     # TensorFlow starts at the corner if a stride does not divide the input.
     top, left = (stride / 2 if length % stride == 0 else 0.0 for length in options.size)
     shapes = [
@@ -277,7 +280,8 @@ def ssd_mobilenet(size: Size) -> Detector:
     Args:
         size: Height and width of the input; 300 by 300 has 1917 anchors.
     """
-    strides, ratios = (16, 32, 64, 128, 256, 512), (1.0, 2.0, 0.5, 3.0, 0.3333)
+    strides = (16, 32, 64, 128, 256, 512)
+    ratios = (1.0, 2.0, 0.5, 3.0, 0.3333)
     anchors = AnchorOptions(size, strides, aspect_ratios=ratios, reduced_lowest_layer=True)
     return _tensorflow(anchors)
 
@@ -336,7 +340,8 @@ class Detection:
         left, top, right, bottom = self.box
         corners = self.corners or ((left, top), (right, top), (right, bottom), (left, bottom))
         points = shares_in_picture((*corners, *self.key_points), transform, picture, tensor)
-        (left, top), (right, bottom) = points[:4].min(0).tolist(), points[:4].max(0).tolist()
+        left, top = points[:4].min(0).tolist()
+        right, bottom = points[:4].max(0).tolist()
         return replace(
             self,
             box=(left, top, right, bottom),
@@ -411,7 +416,8 @@ def decode_boxes(
     Raises:
         ValueError: Shapes do not fit.
     """
-    raw, anchors = np.asarray(raw, np.float64), np.asarray(anchors, np.float64)
+    raw = np.asarray(raw, np.float64)
+    anchors = np.asarray(anchors, np.float64)
     if raw.ndim != 2 or anchors.shape != (len(raw), 4) or raw.shape[1] < 4 or raw.shape[1] % 2:
         raise ValueError(
             "expected boxes [anchors, 4 + 2 * key points] and anchors [anchors, 4], found "
@@ -420,7 +426,8 @@ def decode_boxes(
     pairs = raw.reshape(len(raw), raw.shape[1] // 2, 2)
     if y_first:
         pairs = pairs[..., ::-1]
-    center, size = anchors[:, np.newaxis, :2], anchors[:, np.newaxis, 2:]
+    center = anchors[:, np.newaxis, :2]
+    size = anchors[:, np.newaxis, 2:]
     with np.errstate(over="ignore", invalid="ignore"):  # infinite boxes are dropped later
         points = np.delete(pairs, 1, axis=1) / scales[:2] * size + center
         sizes = pairs[:, 1] / scales[2:]
@@ -451,7 +458,8 @@ def select_detections(
     for i in np.flatnonzero(good):
         left, top, right, bottom = boxes[i].tolist()
         best = int(scores[i].argmax())
-        box, score = (left, top, right, bottom), float(scores[i, best])
+        box = (left, top, right, bottom)
+        score = float(scores[i, best])
         detections.append(Detection(box, score, best, as_points(key_points[i])))
     return detections
 
@@ -508,7 +516,8 @@ def box_overlaps(box: Box | Array, boxes: Array) -> Array:
         width = np.minimum(rights, right) - np.maximum(lefts, left)
         height = np.minimum(bottoms, bottom) - np.maximum(tops, top)
         common = np.maximum(width, 0) * np.maximum(height, 0)
-        areas, area = (rights - lefts) * (bottoms - tops), (right - left) * (bottom - top)
+        areas = (rights - lefts) * (bottoms - tops)
+        area = (right - left) * (bottom - top)
         union = areas + area - common
     good = np.isfinite(union) & (union > 0)
     return np.where(good, common, 0) / np.where(good, union, 1)

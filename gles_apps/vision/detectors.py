@@ -103,7 +103,8 @@ def _recorded(
     (y, x), and suppression compares boxes of all classes, without averages.
     """
     root = FlatTable.root(next(each.detector for each in metadata if each.detector))
-    grid, options = root.table(1), root.table(2)
+    grid = root.table(1)
+    options = root.table(2)
     listed = None if grid is None else grid.table(0)
     if listed is None or options is None:
         raise ModelError("damaged metadata of a detector: expected anchors and decoding options")
@@ -127,7 +128,8 @@ def _recorded(
             f"{numbers} numbers with {each_point} for each point from {offset} on"
         )
     shapes = [tuple(shape) for shape in output_shapes]
-    boxes, scores = (1, count, numbers), (1, count, classes)
+    boxes = (1, count, numbers)
+    scores = (1, count, classes)
     if sorted(shapes) != sorted((boxes, scores)) or len(input_shape) != 4:
         raise ModelError(
             f"expected outputs {list(boxes)} and {list(scores)} by the detector's metadata, found "
@@ -193,7 +195,8 @@ def read_detections(
         return _postprocessed([np.asarray(a) for a in outputs], threshold)
     if isinstance(detector, YoloDetector):
         return read_yolo(outputs, detector)
-    count, numbers = len(detector._anchors), 4 + 2 * detector.key_points
+    count = len(detector._anchors)
+    numbers = 4 + 2 * detector.key_points
     arrays = [np.reshape(a, (1, count, -1)) for a in outputs if np.size(a) % count == 0]
     fitting = [i for i, array in enumerate(arrays) if array.shape[2] == numbers]
     if detector.location in fitting:
@@ -223,7 +226,8 @@ def _postprocessed(outputs: list[Array], threshold: float) -> list[Detection]:
     for classes, scores in orders if outputs[0].ndim == 3 else orders[::-1]:
         # Only finite numbers are detections, and only they are checked.
         good = np.isfinite(classes) & np.isfinite(scores)
-        numbers, shares = classes[good], scores[good]
+        numbers = classes[good]
+        shares = scores[good]
         are_shares = (shares >= -ROUNDING) & (shares <= 1 + ROUNDING)
         if np.all(numbers == np.maximum(np.round(numbers), 0)) and np.all(are_shares):
             break

@@ -133,7 +133,8 @@ class Drawing:
         width: float | None = None,
     ) -> None:
         """Lines between points [n, 2 or more]; `edges` has pairs of their indices."""
-        pairs, ends = np.asarray(points, np.float64)[:, :2], np.asarray(edges, int).reshape(-1, 2)
+        pairs = np.asarray(points, np.float64)[:, :2]
+        ends = np.asarray(edges, int).reshape(-1, 2)
         self._strokes(pairs[ends].reshape(-1, 4), color, self.unit if width is None else width)
 
     def box(self, box: Box, color: Color, width: float | None = None) -> None:
@@ -202,7 +203,8 @@ class Drawing:
                 self.points(points, color, 3 * self.unit)
         text = f"{label} {detection.score:.0%}".strip()
         # As wide as the object, if that is legible.
-        largest, smallest = self.font_size, min(self.font_size, max(10, self.font_size // 2))
+        largest = self.font_size
+        smallest = min(self.font_size, max(10, self.font_size // 2))
         wanted = largest * (right - left) / (text_extent(text, largest)[0] + largest / 2)
         size = int(min(max(wanted, smallest), largest)) if math.isfinite(wanted) else smallest
         high = top - 1.5 * size
@@ -215,7 +217,8 @@ class Drawing:
 
     def legend(self, names: Sequence[str], colors: Sequence[Color]) -> None:
         """Names of classes beside their colors, in the lower left corner."""
-        pad, indent = self.font_size / 2, 2 * self.font_size
+        pad = self.font_size / 2
+        indent = 2 * self.font_size
         _, rows = self._panel(names, indent)
         for y, name, color in zip(rows, names, colors, strict=True):
             self.rectangle((pad, y, pad + self.font_size, y + self.font_size), (*color[:3], 255))
@@ -237,7 +240,8 @@ class Drawing:
         """A dark rectangle for lines of text; its width, and the top of each line."""
         if not texts:
             return 0.0, []
-        line, pad = 1.4 * self.font_size, self.font_size / 2
+        line = 1.4 * self.font_size
+        pad = self.font_size / 2
         top = self.size[0] - line * len(texts) - 2 * pad
         widest = max(text_extent(text, self.font_size)[0] for text in texts)
         width = max(indent + widest + pad, least)
@@ -282,15 +286,19 @@ class Drawing:
 
 def area(detection: Detection, size: Size) -> Array:
     """Where the mask of a detection is above 0.5: bool [height, width] of a picture."""
-    covered, mask = np.zeros(size, bool), detection.mask
+    covered = np.zeros(size, bool)
+    mask = detection.mask
     if mask is None:
         return covered
     height, width = size
     left, top, right, bottom = np.multiply(detection.box, (width, height) * 2).tolist()
-    x, y = max(round(left), 0), max(round(top), 0)
-    to_x, to_y = min(round(right), width), min(round(bottom), height)
+    x = max(round(left), 0)
+    y = max(round(top), 0)
+    to_x = min(round(right), width)
+    to_y = min(round(bottom), height)
     if to_x > x and to_y > y:
-        across, down = mask.shape[1] / (right - left), mask.shape[0] / (bottom - top)
+        across = mask.shape[1] / (right - left)
+        down = mask.shape[0] / (bottom - top)
         rows = (across, 0.0, (x - left) * across), (0.0, down, (y - top) * down)
         part = ImageTransform(matrix=rows, channels="gray", border="replicate")
         covered[y:to_y, x:to_x] = part.apply(mask, (to_y - y, to_x - x))[0, :, :, 0] > 0.5
@@ -318,7 +326,9 @@ def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[In
 
 def _stroke_coverage(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Array]:
     """Opacity of strokes; each covers a share of what earlier ones left uncovered."""
-    starts, along, reach = item.ends[:, :2], item.ends[:, 2:] - item.ends[:, :2], item.width / 2 + 1
+    starts = item.ends[:, :2]
+    along = item.ends[:, 2:] - item.ends[:, :2]
+    reach = item.width / 2 + 1
     # Step by step along the axis in which a stroke is longer, a few pixels across it.
     axis = np.abs(along).argmax(1)[:, np.newaxis]
     start, run, across, rise = (
@@ -340,13 +350,17 @@ def _stroke_coverage(item: Strokes, size: Size, alpha: float) -> tuple[Indices, 
     x, y = np.where(axis[which] == 0, (steps, others), (others, steps))
     inside = (x >= 0) & (x < size[1]) & (y >= 0) & (y < size[0])
     which = np.broadcast_to(which[:, np.newaxis], inside.shape)[inside]
-    x, y = x[inside], y[inside]
+    x = x[inside]
+    y = y[inside]
 
-    (from_x, from_y), (dx, dy) = (np.array((x, y)) + 0.5 - starts[which].T), along[which].T
+    from_x, from_y = np.array((x, y)) + 0.5 - starts[which].T
+    dx, dy = along[which].T
     share = ((from_x * dx + from_y * dy) / np.maximum(dx * dx + dy * dy, 1e-6)).clip(0, 1)
     distance = np.hypot(from_x - share * dx, from_y - share * dy)
     covered = (item.width / 2 + 0.5 - distance).clip(0, 1) * alpha
-    y, x, covered = y[covered > 0], x[covered > 0], covered[covered > 0]
+    y = y[covered > 0]
+    x = x[covered > 0]
+    covered = covered[covered > 0]
     uncovered = np.ones(size, np.float32)
     np.multiply.at(uncovered, (y, x), (1 - covered).astype(np.float32))
     return (y, x), 1 - uncovered[y, x]
@@ -355,7 +369,8 @@ def _stroke_coverage(item: Strokes, size: Size, alpha: float) -> tuple[Indices, 
 def _clip(box: Sequence[float] | Array, size: Size) -> tuple[int, int, int, int]:
     """The intersection of a box of whole pixels with the picture; it may be empty."""
     left, top, right, bottom = box
-    x, y = int(np.clip(left, 0, size[1])), int(np.clip(top, 0, size[0]))
+    x = int(np.clip(left, 0, size[1]))
+    y = int(np.clip(top, 0, size[0]))
     return x, y, int(np.clip(right, x, size[1])), int(np.clip(bottom, y, size[0]))
 
 

@@ -28,7 +28,8 @@ large (holistic_pose_tracking.cc)."""
 MASK_SHARE = 0.7
 """The weight of the previous mask where the latest is uncertain (holistic_pose_tracking.cc)."""
 
-LEFT_PALM, RIGHT_PALM = (15, 17, 19), (16, 18, 20)
+LEFT_PALM = (15, 17, 19)
+RIGHT_PALM = (16, 18, 20)
 """The body's wrist, little finger and index finger."""
 
 PALM_VISIBILITY = 0.1
@@ -90,7 +91,8 @@ FACE_LIMITS = RegionLimits(rotation=15.0, shift=0.1, growth=0.3, inset=0.2)
 def _along(region: Region, points: Array) -> Array:
     """[n, 2]: points relative to a region's center, along its sides."""
     angle = math.radians(region.rotation)
-    cos, sin = math.cos(angle), math.sin(angle)
+    cos = math.cos(angle)
+    sin = math.sin(angle)
     x, y = (np.asarray(points, np.float64)[:, :2] - region.center).T
     return np.column_stack([x * cos + y * sin, y * cos - x * sin])
 

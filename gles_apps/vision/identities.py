@@ -74,7 +74,9 @@ class Identities:
             seconds: Time since the previous picture, above 0.
         """
         found = self._pairs(detections, seconds)
-        count, numbers, objects = self.count, [], []
+        count = self.count
+        numbers = []
+        objects = []
         for i, detection in enumerate(detections):
             known = found.get(i)
             if known is None:

@@ -74,12 +74,14 @@ class RegionRule:
         return self._grown(region_of_landmarks(boxed, rotation), points)
 
     def _rotation(self, points: Array) -> float:
-        (x, y), (to_x, to_y) = points[self.start], points[list(self.ends)].mean(0)
+        x, y = points[self.start]
+        to_x, to_y = points[list(self.ends)].mean(0)
         return rotation_between((x, y), (to_x, to_y), self.target)
 
     def _grown(self, box: Region, points: Array) -> Region:
         if self.circle:
-            (x, y), end = points[self.start].tolist(), points[list(self.ends)].mean(0)
+            x, y = points[self.start].tolist()
+            end = points[list(self.ends)].mean(0)
             side = 2 * math.dist((x, y), end)
             box = Region((x, y), side, side)
         turned = replace(box, rotation=self._rotation(points))
@@ -133,7 +135,8 @@ class Landmarks:
         def mapped(points: Array) -> Array:
             return landmarks_in_picture(points, transform, picture, tensor)
 
-        matrix, world = transform.affine(picture, tensor)[:, :2], self.world
+        matrix = transform.affine(picture, tensor)[:, :2]
+        world = self.world
         if world is not None:
             rotate = matrix / np.hypot(*matrix)
             world = np.column_stack([world[:, :2] @ rotate.T, world[:, 2]])
@@ -225,7 +228,9 @@ def read_pose(outputs: Sequence[Array]) -> Landmarks:
     """33 points, see `PoseLandmark`, from pose_landmark_lite, _full or _heavy, refined by its heat
     maps.
     """
-    side, cells, count = 256, 64, 39
+    side = 256
+    cells = 64
+    count = 39
     sizes = (5 * count, 1, side**2, cells**2 * count, 3 * count)
     points, presence, mask, heat, world = _flat(outputs, sizes, "a body network")
     rows = points.reshape(count, 5)
@@ -250,13 +255,15 @@ def refine_by_heat(points: Array, heat: Array, tensor: Size, *, kernel: int = 7)
         tensor: Height and width of the network's input.
         kernel: Rows and columns around a point.
     """
-    scores, refined = sigmoid(heat), np.array(points, np.float64)
+    scores = sigmoid(heat)
+    refined = np.array(points, np.float64)
     cells = np.array(scores.shape[1::-1]) / tensor[::-1]  # in a pixel
     for k, cell in enumerate(np.trunc(refined[:, :2] * cells)):
         if not ((cell >= 0) & (cell < scores.shape[1::-1])).all():  # or not finite
             continue
         x, y = cell.astype(int).tolist()
-        top, left = max(y - kernel // 2, 0), max(x - kernel // 2, 0)
+        top = max(y - kernel // 2, 0)
+        left = max(x - kernel // 2, 0)
         window = scores[top : y + kernel // 2 + 1, left : x + kernel // 2 + 1, k]
         if window.max() >= 0.5:
             rows, columns = np.indices(window.shape)
@@ -281,7 +288,8 @@ def read_face(outputs: Sequence[Array]) -> Landmarks:
     mesh, lips, *eyes = (array.reshape(468, 3) if array.size == 1404 else array for array in arrays)
     mesh[list(LIPS_POINTS), :2] = lips.reshape(80, 2)
     right, left, *irises = (array.reshape(-1, 2) for array in eyes)
-    mesh[list(RIGHT_EYE_POINTS), :2], mesh[list(LEFT_EYE_POINTS), :2] = right, left
+    mesh[list(RIGHT_EYE_POINTS), :2] = right
+    mesh[list(LEFT_EYE_POINTS), :2] = left
     with np.errstate(over="ignore", invalid="ignore"):
         depths = [mesh[list(p[:16]), 2].mean() for p in (RIGHT_EYE_POINTS, LEFT_EYE_POINTS)]
     placed = np.column_stack([np.concatenate(irises), np.repeat(depths, 5)])
@@ -383,7 +391,8 @@ def _palm_side(points: Array) -> float:
 
 
 def _bounds(points: Array) -> Box:
-    (left, top), (right, bottom) = points.min(0).tolist(), points.max(0).tolist()
+    left, top = points.min(0).tolist()
+    right, bottom = points.max(0).tolist()
     return left, top, right, bottom
 
 

@@ -68,9 +68,11 @@ def read_movenet(output: Array) -> list[Pose]:
     """
     array = np.asarray(output, np.float64)
     if array.shape == (1, 1, 17, 3):
-        people, scores = array[0], _shares(array[0, :, :, 2]).mean(1)
+        people = array[0]
+        scores = _shares(array[0, :, :, 2]).mean(1)
     elif array.ndim == 3 and array.shape[::2] == (1, 56):
-        people, scores = array[0, :, :51].reshape(-1, 17, 3), array[0, :, 55]
+        people = array[0, :, :51].reshape(-1, 17, 3)
+        scores = array[0, :, 55]
     else:
         raise ValueError(
             f"expected MoveNet's [1, 1, 17, 3] or [1, people, 56], found {list(array.shape)}"
@@ -189,7 +191,8 @@ class _Maps:
 
     @classmethod
     def of(cls, heat: Array, offsets: Array, tensor: Size) -> _Maps:
-        scores, moves = _shares(sigmoid(heat)), np.asarray(offsets, np.float64)
+        scores = _shares(sigmoid(heat))
+        moves = np.asarray(offsets, np.float64)
         if (
             scores.ndim != 4
             or len(scores) != 1
@@ -223,8 +226,10 @@ class _Maps:
         A step is the points that a displacement leads from and to, its number, and the
         displacements [rows, columns, 2 * edges].
         """
-        points, scores = np.full((len(TREE) + 1, 2), np.nan), np.full(len(TREE) + 1, -1.0)
-        points[root[2]], scores[root[2]] = self.position(*root), self.scores[root]
+        points = np.full((len(TREE) + 1, 2), np.nan)
+        scores = np.full(len(TREE) + 1, -1.0)
+        points[root[2]] = self.position(*root)
+        scores[root[2]] = self.scores[root]
         for source, target, k, displacements in steps:
             if scores[source] < 0 or scores[target] >= 0:
                 continue
@@ -235,7 +240,8 @@ class _Maps:
                     position = self.position(*self.cell(position), target)
             if np.isfinite(position).all():
                 y, x = self.cell(position)
-                points[target], scores[target] = position, self.scores[y, x, target]
+                points[target] = position
+                scores[target] = self.scores[y, x, target]
         return points, np.maximum(scores, 0)
 
     def pose(self, positions: Array, scores: Sequence[float], score: float) -> Pose:

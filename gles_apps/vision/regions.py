@@ -40,7 +40,8 @@ class Region:
     @property
     def transform(self) -> ImageTransform:
         """A transform that shows the region upright; `dataclasses.replace` sets mean, std etc."""
-        left, top = self.center[0] - self.width / 2, self.center[1] - self.height / 2
+        left = self.center[0] - self.width / 2
+        top = self.center[1] - self.height / 2
         return ImageTransform(roi=(left, top, self.width, self.height), rotation=self.rotation)
 
     def grown(self, scale: float, shift: Point = (0.0, 0.0), *, square: bool = True) -> Region:
@@ -52,8 +53,10 @@ class Region:
             square: First make both sides as long as the longer one.
         """
         angle = math.radians(self.rotation)
-        cos, sin = math.cos(angle), math.sin(angle)
-        x, y = shift[0] * self.width, shift[1] * self.height
+        cos = math.cos(angle)
+        sin = math.sin(angle)
+        x = shift[0] * self.width
+        y = shift[1] * self.height
         center = (self.center[0] + x * cos - y * sin, self.center[1] + x * sin + y * cos)
         longer = max(self.width, self.height)
         width, height = (longer, longer) if square else (self.width, self.height)
@@ -93,7 +96,8 @@ def region_of_detection(
     left, top, right, bottom = detection.box
     if detection.corners and points is None:
         corners = np.multiply(detection.corners, (width, height))
-        (x, y), (along, across) = corners.mean(0).tolist(), corners[[1, 2]] - corners[[0, 1]]
+        x, y = corners.mean(0).tolist()
+        along, across = corners[[1, 2]] - corners[[0, 1]]
         turn = math.degrees(math.atan2(along[1], along[0]))
         return Region((x, y), math.hypot(*along), math.hypot(*across), turn)
     rotation = 0.0
@@ -120,7 +124,8 @@ def region_of_landmarks(landmarks: Array, rotation: float) -> Region:
     angle = math.radians(rotation)
     rotate = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     upright = array[:, :2] @ rotate
-    low, high = upright.min(0), upright.max(0)
+    low = upright.min(0)
+    high = upright.max(0)
     width, height = (high - low).tolist()
     x, y = (rotate @ ((low + high) / 2)).tolist()
     return Region((x, y), width, height, rotation)

@@ -68,7 +68,8 @@ class Smoothing:
             ValueError: No time has passed.
         """
         points = self.points.filtered(landmarks.points, seconds, size=max(size, 1e-6))
-        world, visibility = self.world, landmarks.visibility
+        world = self.world
+        visibility = landmarks.visibility
         if landmarks.world is not None:
             world = world.filtered(landmarks.world, seconds)
         if visibility is not None and self.visibility is not None:
@@ -173,7 +174,8 @@ class Tracker:
                 same = self._same(track, objects)
                 objects = [each for each in objects if each not in same]
                 objects.append(replace(same[0], region=track.region) if same else track)
-        numbers, numbered = self.numbers, []
+        numbers = self.numbers
+        numbered = []
         for track in objects[: self.most]:
             if track.number < 0:
                 track = replace(track, number=numbers)
@@ -206,7 +208,8 @@ class Tracker:
             region = self.network.next_region(landmarks)
             if not is_usable(region):
                 continue
-            smooth, state = landmarks, track.smoothing
+            smooth = landmarks
+            state = track.smoothing
             if state is not None:
                 size = self.network.size_of(landmarks, region)
                 smooth, state = state.filtered(landmarks, seconds, size)
@@ -229,5 +232,7 @@ def is_usable(region: Region) -> bool:
 
 
 def _box(region: Region) -> Box:
-    (x, y), width, height = region.center, region.width / 2, region.height / 2
+    x, y = region.center
+    width = region.width / 2
+    height = region.height / 2
     return x - width, y - height, x + width, y + height

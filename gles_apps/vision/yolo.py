@@ -44,7 +44,8 @@ STRIDES = ((8, 16, 32), (8, 16, 32, 64), (4, 8, 16, 32))
 LARGEST_SHARE = 2.0
 """Positions are pixels if their median is above this, otherwise shares of the input."""
 
-CANDIDATES, ORIENTED_CANDIDATES = 30_000, 5_000
+CANDIDATES = 30_000
+ORIENTED_CANDIDATES = 5_000
 """Maximum number of boxes that suppression considers, which bounds its time."""
 
 MAX_CLASSES = 1 << 20  # where their number is unknown
@@ -373,7 +374,8 @@ def _parts(rows: Array, detector: YoloDetector) -> _Boxes:
 
 def _check(boxes: _Boxes, detector: YoloDetector) -> None:
     """Raise ValueError if most scores or classes cannot be any."""
-    finite, numbers = np.isfinite(boxes.scores), np.isfinite(boxes.classes)
+    finite = np.isfinite(boxes.scores)
+    numbers = np.isfinite(boxes.classes)
     shares = finite & (boxes.scores >= -ROUNDING) & (boxes.scores <= 1 + ROUNDING)
     integers = numbers & (boxes.classes == np.round(boxes.classes)) & (boxes.classes >= 0)
     if 2 * shares.sum() < finite.sum() or 2 * integers.sum() < numbers.sum():
@@ -384,7 +386,9 @@ def _check(boxes: _Boxes, detector: YoloDetector) -> None:
 
 
 def _are_good(boxes: _Boxes, detector: YoloDetector) -> Array:
-    scores, classes, places = boxes.scores, boxes.classes, boxes.places
+    scores = boxes.scores
+    classes = boxes.classes
+    places = boxes.places
     sides = places[:, 2:] if detector.has_centers else places[:, 2:] - places[:, :2]
     good: Array = (scores > detector.threshold) & (scores <= 1 + ROUNDING) & (sides >= 0).all(1)
     good &= np.isfinite(places).all(1) & np.isfinite(boxes.extra).all(1)
@@ -406,8 +410,10 @@ def _unit(positions: Array, detector: YoloDetector) -> tuple[int, int]:
 def _corners(boxes: Array) -> Array:
     """Corners [n, 4, 2] of boxes as in `oriented_overlaps`, clockwise from the top left one."""
     x, y, width, height, angle = boxes.T[..., np.newaxis]
-    along, across = width / 2 * [-1, 1, 1, -1], height / 2 * [-1, -1, 1, 1]
-    cos, sin = np.cos(angle), np.sin(angle)
+    along = width / 2 * [-1, 1, 1, -1]
+    across = height / 2 * [-1, -1, 1, 1]
+    cos = np.cos(angle)
+    sin = np.sin(angle)
     return np.stack([x + along * cos - across * sin, y + along * sin + across * cos], 2)
 
 
@@ -431,7 +437,8 @@ def _best_oriented(
     order = np.argsort(-scores, kind="stable")[:ORIENTED_CANDIDATES]
     kept: list[int] = []
     for start in range(0, len(order), BLOCK):
-        block, better = order[start : start + BLOCK], order[: start + BLOCK]
+        block = order[start : start + BLOCK]
+        better = order[: start + BLOCK]
         same = oriented_overlaps(boxes[block], boxes[better]) >= detector.overlap
         same &= classes[block][:, np.newaxis] == classes[better]
         same &= np.arange(len(better)) < np.arange(start, start + len(block))[:, np.newaxis]
@@ -458,7 +465,8 @@ def oriented_overlaps(boxes: Array, others: Array) -> Array:
     pair = [np.asarray(array, np.float64).reshape(-1, 5) for array in (boxes, others)]
     with np.errstate(all="ignore"):
         (x, y, xx, yy, xy, root), (x2, y2, xx2, yy2, xy2, root2) = map(_moments, pair)
-        dx, dy = x[:, np.newaxis] - x2, y[:, np.newaxis] - y2
+        dx = x[:, np.newaxis] - x2
+        dy = y[:, np.newaxis] - y2
         xx, yy, xy = (np.add.outer(a, b) for a, b in ((xx, xx2), (yy, yy2), (xy, xy2)))
         determinant = xx * yy - xy * xy
         distance = (yy * dx * dx - 2 * xy * dx * dy + xx * dy * dy) / determinant / 4
@@ -470,9 +478,12 @@ def oriented_overlaps(boxes: Array, others: Array) -> Array:
 def _moments(boxes: Array) -> tuple[Array, ...]:
     """Centers, variances along x and y, covariances, and the roots of their determinants."""
     x, y, width, height, angle = boxes.T
-    along, across = width * width / 12, height * height / 12
-    cos, sin = np.cos(angle), np.sin(angle)
-    xx, yy = along * cos * cos + across * sin * sin, along * sin * sin + across * cos * cos
+    along = width * width / 12
+    across = height * height / 12
+    cos = np.cos(angle)
+    sin = np.sin(angle)
+    xx = along * cos * cos + across * sin * sin
+    yy = along * sin * sin + across * cos * cos
     return x, y, xx, yy, (along - across) * cos * sin, width * height / 12
 
 

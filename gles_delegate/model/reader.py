@@ -93,12 +93,12 @@ def read_file(
     Raises `ModelError` if the file cannot be read or is a bundle of several models, and `TypeError`
     for a model's bytes.
     """
-    if isinstance(path, ModelFile):
-        return path if member is None else ModelFile(model_of(path.content, member))
-    with naming_file(path):
-        content, file, within = find_file(path)
-        model = model_of(content, member or within)
-    return ModelFile(model, file if model is content else None)
+    if not isinstance(path, ModelFile):
+        with naming_file(path):
+            content, file, within = find_file(path)
+            model = model_of(content, member or within)
+        return ModelFile(model, file if model is content else None)
+    return path if member is None else ModelFile(model_of(path.content, member))
 
 
 def read_models(path: str | bytes | os.PathLike[str]) -> dict[str, ModelFile]:

@@ -59,8 +59,8 @@ WRONG = {
 READERS: dict[str, Callable[[Path], object]] = {
     "Interpreter": gd.Interpreter,
     "load_model": load_model,
-    "task": lambda path: Assets(tasks.BaseOptions(str(path))).model(),
-    "bundle": lambda path: Assets(tasks.BaseOptions(str(path))).member("face_detector.tflite"),
+    "task": lambda path: Assets(str(path)).model(),
+    "bundle": lambda path: Assets(str(path)).member("face_detector.tflite"),
 }
 
 

@@ -157,7 +157,7 @@ def test_a_file_that_is_replaced_gives_no_second_model(tmp_path: Path) -> None:
 
 def test_workers_refuse_a_file_that_was_replaced(tmp_path: Path) -> None:
     path = saved(tmp_path / "model.tflite", MODEL.read_bytes())
-    assets = Assets(mp.BaseOptions(path))
+    assets = Assets(path)
     saved(path, (EXAMPLES / "models" / "digit_classifier.tflite").read_bytes())
     with pytest.raises(DelegateError, match=r"model\.tflite has changed meanwhile"):
         list(pool.compute(assets, {}, [[str(PICTURE)]], 1, print))
@@ -173,6 +173,6 @@ def test_a_path_into_a_bundle_leads_to_a_file(tmp_path: Path) -> None:
         with vision.ImageSegmenter.create_from_model_path(tmp_path / "outer.task" / within) as task:
             assert task.labels == ["ball"]
     with pytest.raises(FileNotFoundError, match=r"All files in the .* are: inner.task, notes.txt"):
-        Assets(mp.BaseOptions(tmp_path / "outer.task" / "ball.tflite"))
+        Assets(tmp_path / "outer.task" / "ball.tflite")
     with pytest.raises(DelegateError, match=r"not a \.tflite model"):
-        Assets(mp.BaseOptions(tmp_path / "outer.task" / "notes.txt")).model()
+        Assets(tmp_path / "outer.task" / "notes.txt").model()

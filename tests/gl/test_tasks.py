@@ -14,7 +14,7 @@ from gles_apps.live import App, Canvas, frame_handler_for, repaint
 from gles_apps.live.app import ObjectCounts
 from gles_apps.live.painter import Painter
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.opening import TaskSettings, find_task, require_task
+from gles_apps.tasks.vision.opening import TaskModel, TaskSettings, find_task
 from gles_apps.vision.drawing import Rectangle, Text
 from gles_delegate.model.graph import Tensor
 from gles_delegate.model.metadata import Metadata, TensorMetadata
@@ -160,7 +160,7 @@ def test_outputs_that_tell_no_task(tmp_path: Path) -> None:
     x = builder.input((1, 9))
     (tmp_path / "x.tflite").write_bytes(builder.build([builder.op("NEG", [x], [(1, 9)])]))
     with pytest.raises(ValueError, match=r"outputs show its task, one of classify, .* name"):
-        require_task(BaseOptions(tmp_path / "x.tflite"), TaskSettings())
+        TaskModel.of(BaseOptions(tmp_path / "x.tflite")).required()
 
 
 @pytest.mark.parametrize(

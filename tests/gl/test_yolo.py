@@ -13,7 +13,7 @@ from PIL import Image
 from gles_apps.live import App, Canvas, frame_handler_for
 from gles_apps.live.painter import Painter
 from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.opening import TaskSettings, task_of
+from gles_apps.tasks.vision.opening import TaskModel, TaskSettings
 from gles_apps.vision.drawing import Overlay, Rectangle, Strokes, Text
 from tests.support.command import call, call_json
 from tests.support.example import pixels
@@ -55,7 +55,7 @@ def strokes(canvas: Canvas) -> list[Array]:
 @pytest.mark.parametrize("shape", [(1, *SIZE, 3), (1, 3, *SIZE)])
 def test_a_box_with_its_name(labels: Any, shape: tuple[int, ...], app: App, tmp_path: Path) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES, shape=shape)
-    assert task_of(BaseOptions(path), TaskSettings()) == "detect"
+    assert TaskModel.of(BaseOptions(path)).task == "detect"
     canvas = drawn(app, path, labels=labels)
     assert texts(canvas) == ["dog 80%" if labels is None else "b 80%"]
     (box,) = strokes(canvas)
@@ -68,7 +68,7 @@ def test_a_box_with_its_name(labels: Any, shape: tuple[int, ...], app: App, tmp_
 def test_without_names_a_class_has_its_number(app: App, tmp_path: Path) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in())
     with pytest.raises(ValueError, match=r"yolov8 of 2 classes, yolov8-obb of 1 classes; name the"):
-        task_of(BaseOptions(path), TaskSettings())
+        _ = TaskModel.of(BaseOptions(path)).task
     assert texts(drawn(app, path, kind="yolov8")) == ["class 1 80%"]
     assert texts(drawn(app, path, labels=["x", "y"])) == ["y 80%"]
     with pytest.raises(ValueError, match="3 labels"):
@@ -115,7 +115,7 @@ def test_an_oriented_box(app: App, tmp_path: Path) -> None:
 def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> None:
     """Ultralytics' classifiers are trained on crops."""
     path = exported_classifier(tmp_path / "m.tflite")
-    assert task_of(BaseOptions(path), TaskSettings()) == "classify"
+    assert TaskModel.of(BaseOptions(path)).task == "classify"
     picture = one_color((0, 0, 255), 40, 180)
     picture[:, 60:120] = (255, 0, 0)
     frame = frame_of(app, picture)

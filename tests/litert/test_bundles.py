@@ -11,7 +11,6 @@ import pytest
 
 import gles_delegate as gd
 from gles_apps.tasks.assets import Assets
-from gles_apps.tasks.options import BaseOptions
 from gles_delegate.model import reader
 from gles_delegate.model.bundle import model_of
 from gles_delegate.model.reader import read_models
@@ -198,9 +197,9 @@ def test_damaged_bundles_of_any_size(
     path = tmp_path / "b.task"
     path.write_bytes(content)
     doors: list[Callable[[], object]] = [
-        lambda: Assets(BaseOptions(str(path))).read(member),
-        lambda: Assets(BaseOptions(model_asset_buffer=content)).read(member),
-        lambda: Assets(BaseOptions(str(path / member))),
+        lambda: Assets(str(path)).read(member),
+        lambda: Assets(content=content).read(member),
+        lambda: Assets(str(path / member)),
     ]
     if member == "a.tflite":
         doors += [lambda: read_models(path), lambda: gd.Interpreter(path)]
@@ -218,6 +217,6 @@ def test_bundles_inside_mapped_bundles(
     path = tmp_path / "b.task"
     path.write_bytes(zipped(**{"inner.task": inner}))
     with pytest.raises(gd.ModelError) if damage else nullcontext():
-        assert bytes(Assets(BaseOptions(str(path))).read("inner.task/a.tflite")) == small_model()
+        assert bytes(Assets(str(path)).read("inner.task/a.tflite")) == small_model()
     with pytest.raises(gd.ModelError) if damage else nullcontext():
         assert bytes(read_models(path)["inner.task/a.tflite"].content) == small_model()

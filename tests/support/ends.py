@@ -118,7 +118,7 @@ def of_an_app(state: str) -> object:
         stream.classify_async(picture, 2)
         return stream
     chunks = [["examples/digit.png"]] * 2
-    rows = compute(Assets(base), {}, chunks, workers=1, notice=print)
+    rows = compute(Assets(DIGITS), {}, chunks, workers=1, notice=print)
     assert next(rows)
     return rows
 

@@ -38,7 +38,7 @@ LATER = {"_result_callback_c"}
 """A field of the binding."""
 EXTRA = {
     *("context", "gpu_options", "antialias", "progress", "rigid_smoothing", "output_texture"),
-    *("kind", "labels", "found", "texture", "mean", "std", "requires_normalization"),
+    *("kind", "labels", "found", "texture", "mean", "std", "requires_normalization", "assets"),
     *("probabilities", "usual_threshold", "shares", "track", "track_id", "size"),
 }
 """Options and fields that MediaPipe does not have."""

@@ -47,9 +47,11 @@ class AudioTaskOptions:
 
 @dataclass
 class AudioClassifierOptions(ClassifierOptions, AudioTaskOptions):
-    """Options of `AudioClassifier`; those of classes are `ClassifierOptions`.
+    """Options of `AudioClassifier`; see `components.processors.ClassifierOptions` for classes.
 
     Attributes:
+        base_options: The model, with the sample rate in its metadata.
+        running_mode: Clips or a stream.
         result_callback: Called in a stream with the result of each window, and its time in ms.
     """
 
@@ -91,13 +93,15 @@ class AudioClassifier(Task[list[ClassificationResult]]):
             if len(network.inputs) != 1:
                 raise ModelError(f"expected one input, found {len(network.inputs)}")
             metadata = network.metadata.inputs[0]
-            shape, dtype = network.inputs[0]["shape"].tolist(), network.inputs[0]["dtype"]
+            shape = network.inputs[0]["shape"].tolist()
+            dtype = network.inputs[0]["dtype"]
             if not metadata.sample_rate or dtype != np.float32:
                 raise ModelError(
                     "expected a model of float32 samples whose TFLite Metadata has their rate, "
                     f"found {dtype.__name__} {shape} at {metadata.sample_rate} Hz"
                 )
-            self._rate, self._channels = metadata.sample_rate, max(metadata.channels, 1)
+            self._rate = metadata.sample_rate
+            self._channels = max(metadata.channels, 1)
             self._samples = int(np.prod(shape)) // self._channels
             self._shape = shape
             self._classifier = Classifier(network.shapes, network.metadata.outputs, options)
@@ -131,7 +135,8 @@ class AudioClassifier(Task[list[ClassificationResult]]):
             self._rest = np.concatenate([self._rest, samples]) if len(self._rest) else samples
             windows = list[Answer]()
             while len(self._rest) >= self._samples:
-                window, self._rest = self._rest[: self._samples], self._rest[self._samples :]
+                window = self._rest[: self._samples]
+                self._rest = self._rest[self._samples :]
                 windows.append(partial(self._deliver, window, self._rest_time))
                 self._rest_time += round(1000 * self._samples / self._rate)
             assert self._stream is not None
@@ -141,7 +146,8 @@ class AudioClassifier(Task[list[ClassificationResult]]):
         """As for every task; first, the rest of a stream is classified, filled up with silence."""
         if self._stream is not None:
             with self._lock, suppress(ValueError):  # it has ended before
-                rest, self._rest = self._rest, self._rest[:0]
+                rest = self._rest
+                self._rest = self._rest[:0]
                 if len(rest):
                     self._stream.send(partial(self._deliver, rest, self._rest_time))
                 self._stream.end()
@@ -199,9 +205,11 @@ def resampled(samples: Array, rate: float, target: float) -> Array:
     reach = REACH * max(1.0, rate / target)
     cutoff = CUTOFF * min(1.0, target / rate)
     at = np.arange(int(np.ceil(len(samples) * target / rate))) * (rate / target)
-    first, margin = np.floor(at).astype(int), int(reach) + 1
+    first = np.floor(at).astype(int)
+    margin = int(reach) + 1
     padded = np.pad(samples.astype(np.float64), margin)
-    result, total = np.zeros(len(at)), np.zeros(len(at))
+    result = np.zeros(len(at))
+    total = np.zeros(len(at))
     for tap in range(-margin + 1, margin + 1):
         distance = first + tap - at
         inside = np.sqrt(np.maximum(1 - (distance / reach) ** 2, 0))

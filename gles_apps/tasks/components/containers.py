@@ -222,7 +222,8 @@ class DetectionResult(Drawn):
             ...     found = task.process(picture).to_supervision()
         """
         supervision = installed("supervision", "to_supervision needs it")
-        found, size = self._found(), self.size
+        found = self._found()
+        size = self.size
         if size is None:
             raise ValueError("expected a result of a task, found one made by hand")
         ids = [each.track_id for each in self.detections if each.track_id is not None]

@@ -12,11 +12,18 @@ from gles_apps.tasks.vision.connections import FaceLandmarksConnections, HandLan
 from gles_apps.tasks.vision.drawing_utils import Connection, DrawingSpec
 
 Lines = Mapping[tuple[int, int], DrawingSpec]
-WHITE, GRAY, RED, GREEN, BLUE, YELLOW, PURPLE, PEACH, CYAN, MAGENTA = (
-    (224, 224, 224), (128, 128, 128), (48, 48, 255), (48, 255, 48), (192, 101, 21), (0, 204, 255),
-    (128, 64, 128), (180, 229, 255), (192, 255, 48), (192, 48, 255),
-)  # fmt: skip
-LEFT, RIGHT = (0, 138, 255), (231, 217, 0)
+WHITE = (224, 224, 224)
+GRAY = (128, 128, 128)
+RED = (48, 48, 255)
+GREEN = (48, 255, 48)
+BLUE = (192, 101, 21)
+YELLOW = (0, 204, 255)
+PURPLE = (128, 64, 128)
+PEACH = (180, 229, 255)
+CYAN = (192, 255, 48)
+MAGENTA = (192, 48, 255)
+LEFT = (0, 138, 255)
+RIGHT = (231, 217, 0)
 """Colors of a body's sides."""
 FINGERS = (PEACH, PURPLE, YELLOW, GREEN, BLUE)
 """Colors of fingers, from the thumb on."""

@@ -16,14 +16,17 @@ from gles_delegate.model.graph import Array
 
 VISIBLE = 0.5
 """Minimum visibility and presence of a point that is drawn."""
-WHITE_COLOR, BLACK_COLOR = (224, 224, 224), (0, 0, 0)
-RED_COLOR, GREEN_COLOR, BLUE_COLOR = (0, 0, 255), (0, 128, 0), (255, 0, 0)
+WHITE_COLOR = (224, 224, 224)
+BLACK_COLOR = (0, 0, 0)
+RED_COLOR = (0, 0, 255)
+GREEN_COLOR = (0, 128, 0)
+BLUE_COLOR = (255, 0, 0)
 """MediaPipe's colors, whose channels are in the order of OpenCV; arrays get them as they are."""
-TIP = 0.1
+ARROW_TIP = 0.1
 """The length of an arrow's tip, as a share of the arrow (OpenCV's arrowedLine)."""
-RING = 24
+ELLIPSE_SEGMENTS = 24
 """Lines of an ellipse."""
-NEAR = 1e-5
+DEPTH_EPSILON = 1e-5
 """Added to depths, which may be 0."""
 
 
@@ -88,10 +91,10 @@ def draw_ring(
     """Draw an ellipse through four of an object's points, in order."""
     at = positions(landmarks, drawing.size)
     right, top, left, bottom = at[list(ring)]
-    turn = np.linspace(0, 2 * np.pi, RING + 1)[:, np.newaxis]
+    turn = np.linspace(0, 2 * np.pi, ELLIPSE_SEGMENTS + 1)[:, np.newaxis]
     middle = (right + top + left + bottom) / 4
     points = middle + (np.cos(turn) * (right - left) + np.sin(turn) * (top - bottom)) / 2
-    drawing.lines(points, [*pairwise(range(RING + 1))], color, 1.5 * _unit(at))
+    drawing.lines(points, [*pairwise(range(ELLIPSE_SEGMENTS + 1))], color, 1.5 * _unit(at))
 
 
 def _unit(at: Array) -> float:
@@ -150,7 +153,8 @@ def draw_detection(
         ValueError: The array is not a picture.
     """
     drawing = _drawing_of(image)
-    box, spec = detection.bounding_box, bbox_drawing_spec
+    box = detection.bounding_box
+    spec = bbox_drawing_spec
     corner = (box.origin_x + box.width, box.origin_y + box.height)
     drawing.box((box.origin_x, box.origin_y, *corner), spec.color, spec.thickness)
     points = [(p.x, p.y) for p in detection.keypoints or ()]
@@ -187,10 +191,11 @@ def draw_axis(
     drawing = _drawing_of(image)
     ends = np.vstack([np.zeros(3), axis_length * np.eye(3)])
     x, y, z = (ends @ np.asarray(rotation).T + translation).T
-    shares = np.column_stack([-x, -y]) / (z + NEAR)[:, None] * focal_length + principal_point
+    projected = np.column_stack([-x, -y]) / (z + DEPTH_EPSILON)[:, None]
+    shares = projected * focal_length + principal_point
     at = (1 + shares.clip(-1, 1) * (1, -1)) / 2 * drawing.size[::-1]
     for end, color in zip(at[1:], (RED_COLOR, GREEN_COLOR, BLUE_COLOR), strict=True):
-        back = TIP * (at[0] - end)
+        back = ARROW_TIP * (at[0] - end)
         side = back[::-1] * (1, -1)
         arrow = np.array([at[0], end, end + back + side, end + back - side])
         drawing.lines(arrow, ((0, 1), (1, 2), (1, 3)), color, axis_drawing_spec.thickness)

@@ -23,6 +23,7 @@ class FaceDetectorOptions(VisionTaskOptions):
 
     Attributes:
         base_options: The model: MediaPipe's face_detection_short_range, _front or _full_range.
+        running_mode: Single pictures, a video or a live stream.
         min_detection_confidence: Minimum score.
         min_suppression_threshold: Maximum overlap of boxes of different faces.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
@@ -48,7 +49,8 @@ class FaceDetector(Detects[DetectionResult]):
         super().__init__(options)
         with on_error(self.close):
             presets = (FACE_DETECTOR, FACE_DETECTOR_FULL_RANGE)
-            least, overlap = options.min_detection_confidence, options.min_suppression_threshold
+            least = options.min_detection_confidence
+            overlap = options.min_suppression_threshold
             self._finder = Finder(self._network(), presets, least, overlap)
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> DetectionResult:

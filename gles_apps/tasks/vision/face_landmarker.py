@@ -149,6 +149,7 @@ class FaceLandmarkerOptions(VisionTaskOptions):
 
     Attributes:
         base_options: The bundle: face_landmarker.task.
+        running_mode: Single pictures, a video or a live stream.
         num_faces: Maximum number of faces. Landmarks are smoothed in streams only if it is 1.
         min_face_detection_confidence: Minimum score of a detection.
         min_face_presence_confidence: A face is lost if its presence is not higher.

@@ -160,13 +160,15 @@ class Follower(VisionTask[R]):
         tracker = self._tracker
         detections = self._detections(self._finder, image, region) if tracker.needs_detector else []
         tracker = tracker.with_detections(detections, image.size)
-        results, transforms = [], {}
+        results = []
+        transforms = {}
         for track in tracker.objects:
             found, transforms[track.number] = self._look(self._reader, image, track.region)
             results.append(found)
         tracker = tracker.with_landmarks(results, self._seconds(time_ms))
         if self.is_stream:
-            self._tracker, self._latest = tracker, time_ms
+            self._tracker = tracker
+            self._latest = time_ms
         return [
             (track.landmarks, transforms[track.number])
             for track in tracker.objects

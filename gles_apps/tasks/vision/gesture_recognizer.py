@@ -29,7 +29,8 @@ from gles_delegate.image.transform import Size
 from gles_delegate.model.graph import Array
 from gles_delegate.support.closing import on_error
 
-HANDS, GESTURES = "hand_landmarker.task/", "hand_gesture_recognizer.task/"
+HANDS = "hand_landmarker.task/"
+GESTURES = "hand_gesture_recognizer.task/"
 CANNED, CUSTOM = (f"{GESTURES}{kind}_gesture_classifier.tflite" for kind in ("canned", "custom"))
 NO_GESTURE = "None"
 """The class of a hand without a gesture, in both classifiers."""
@@ -78,9 +79,16 @@ class GestureRecognizerResult(Drawn):
 )
 @dataclass
 class GestureRecognizerOptions(HandOptions):
-    """Options of `GestureRecognizer`; see `HandOptions`.
+    """Options of `GestureRecognizer`.
 
     Attributes:
+        base_options: The bundle: gesture_recognizer.task.
+        running_mode: Single pictures, a video or a live stream.
+        num_hands: Maximum number of hands.
+        min_hand_detection_confidence: Minimum score of a detection.
+        min_hand_presence_confidence: A hand is lost if its presence is not higher.
+        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
+            (intersection over union) is that hand.
         canned_gestures_classifier_options: Which of MediaPipe's gestures count.
         custom_gestures_classifier_options: Which of the bundle's own gestures count, if it has any.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
@@ -168,7 +176,8 @@ def seen_by_embedder(points: Array, turn: float, picture: Size | None = None) ->
     points = points.astype(np.float64)
     if picture is not None:
         points[:, :2] *= np.array(picture[::-1]) / max(picture)
-    x, y = points[:, 0].copy(), points[:, 1].copy()
+    x = points[:, 0].copy()
+    y = points[:, 1].copy()
     points[:, 0] = x * math.cos(turn) - y * math.sin(turn)
     points[:, 1] = y * math.cos(turn) + x * math.sin(turn)
     points -= points[0]

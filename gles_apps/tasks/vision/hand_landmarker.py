@@ -104,16 +104,7 @@ class HandLandmarkerResult(Drawn):
 
 @dataclass
 class HandOptions(VisionTaskOptions):
-    """Options of every task on hands.
-
-    Attributes:
-        base_options: The bundle, which is named like the task.
-        num_hands: Maximum number of hands.
-        min_hand_detection_confidence: Minimum score of a detection.
-        min_hand_presence_confidence: A hand is lost if its presence is not higher.
-        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
-            (intersection over union) is that hand.
-    """
+    """What the options of every task on hands have."""
 
     num_hands: int = 1
     min_hand_detection_confidence: float = 0.5
@@ -123,9 +114,16 @@ class HandOptions(VisionTaskOptions):
 
 @dataclass
 class HandLandmarkerOptions(HandOptions):
-    """Options of `HandLandmarker`; see `HandOptions`.
+    """Options of `HandLandmarker`.
 
     Attributes:
+        base_options: The bundle: hand_landmarker.task.
+        running_mode: Single pictures, a video or a live stream.
+        num_hands: Maximum number of hands.
+        min_hand_detection_confidence: Minimum score of a detection.
+        min_hand_presence_confidence: A hand is lost if its presence is not higher.
+        min_tracking_confidence: A detection whose region overlaps a tracked hand's by more
+            (intersection over union) is that hand.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
 
@@ -144,7 +142,8 @@ class HandFollower(Follower[R]):
         super().__init__(options)
         with on_error(self.close):
             most = at_least_one("num_hands", options.num_hands)
-            detector, confidence = "hand_detector.tflite", options.min_hand_detection_confidence
+            detector = "hand_detector.tflite"
+            confidence = options.min_hand_detection_confidence
             # The overlap is hand_detector_graph.cc's.
             finder = self._find_with(self.bundle + detector, (PALM_DETECTOR,), confidence, 0.3)
             hand = hand_reader(self._network(f"{self.bundle}hand_landmarks_detector.tflite"))

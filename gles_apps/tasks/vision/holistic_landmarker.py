@@ -98,6 +98,7 @@ class HolisticLandmarkerOptions(VisionTaskOptions):
 
     Attributes:
         base_options: The bundle: holistic_landmarker.task.
+        running_mode: Single pictures, a video or a live stream.
         min_face_detection_confidence: Minimum score of a face's detection.
         min_face_suppression_threshold: Maximum overlap of detections of different faces.
         min_face_presence_confidence: A face is lost if its presence is not higher.
@@ -169,7 +170,11 @@ class HolisticLandmarker(Landmarker[HolisticLandmarkerResult]):
         self, image: Image, region: Region, time_ms: int | None
     ) -> HolisticLandmarkerResult:
         seen = self._seen(image, region, time_ms)
-        body, face, left, right, mask = None, None, None, None, None
+        body = None
+        face = None
+        left = None
+        right = None
+        mask = None
         if seen:
             body, transform = seen[0]
             face = self._face_of(image, body)

@@ -20,9 +20,11 @@ ImageClassifierResult = ClassificationResult
 
 @dataclass
 class ImageClassifierOptions(ClassifierOptions, VisionTaskOptions):
-    """Options of `ImageClassifier`; those of classes are `ClassifierOptions`.
+    """Options of `ImageClassifier`; see `components.processors.ClassifierOptions` for classes.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
         labels: Class names; None: those in the metadata. Not MediaPipe's.
         probabilities: The scores of an output that are outside 0 to 1 become their softmax. Not
@@ -55,8 +57,10 @@ class ImageClassifier(Classifies[ClassificationResult]):
         with on_error(self.close):
             network = self._network()
             network.require_normalization()
-            shapes, outputs = network.shapes, network.metadata.outputs
-            labels, probabilities = options.labels, options.probabilities
+            shapes = network.shapes
+            outputs = network.metadata.outputs
+            labels = options.labels
+            probabilities = options.probabilities
             self._classifier = Classifier(shapes, outputs, options, labels, probabilities)
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> ClassificationResult:

@@ -24,7 +24,8 @@ def cosine_similarity(u: Embedding, v: Embedding) -> float:
     Raises:
         ValueError: Lengths or types differ, or a vector is 0.
     """
-    first, second = u.embedding, v.embedding
+    first = u.embedding
+    second = v.embedding
     if len(first) != len(second) or first.dtype != second.dtype:
         raise ValueError(
             f"expected vectors of the same length and type, found {len(first)} of "
@@ -43,6 +44,8 @@ class ImageEmbedderOptions(VisionTaskOptions):
     """Options of `ImageEmbedder`.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         l2_normalize: Whether vectors get the length 1.
         quantize: Whether vectors are int8, 128 for 1, in arrays of uint8.
         result_callback: Called in a live stream with the result, the picture and its time in ms.

@@ -113,6 +113,8 @@ class ImageSegmenterOptions(VisionTaskOptions):
     """Options of `ImageSegmenter`.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         display_names_locale: See `components.processors.ClassifierOptions`.
         output_confidence_masks: Whether to return a mask for each class.
         output_category_mask: Whether to return the best class of each pixel.
@@ -171,7 +173,8 @@ class Segmenter(VisionTask[ImageSegmenterResult]):
             output = options.output_texture
             if output is not None:
                 self._runner.run(lambda: self._write_to_texture(shape, output))
-            self._like, self._opencv = network.transform, network.transform.depth != 4
+            self._like = network.transform
+            self._opencv = network.transform.depth != 4
 
     def _write_to_texture(
         self, shape: Sequence[int], output: ImageOutput | Literal["classes"]

@@ -136,8 +136,11 @@ def disc(point: tuple[float, float], picture: Size) -> Array:
     result = np.zeros(picture, np.bool_)
     if not (0 <= point[0] <= 1 and 0 <= point[1] <= 1):
         return result
-    x, y = int(point[0] * width), int(point[1] * height)
-    across, along, error = round(max(width / SEEN, height / SEEN, 1.0)), 0, 0
+    x = int(point[0] * width)
+    y = int(point[1] * height)
+    across = round(max(width / SEEN, height / SEEN, 1.0))
+    along = 0
+    error = 0
     step = 2 * across - 1
     while across >= along:
         for reach, offset in ((across, along), (along, across)):

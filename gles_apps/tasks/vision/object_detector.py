@@ -29,9 +29,11 @@ ObjectDetectorResult = DetectionResult
 
 @dataclass
 class ObjectDetectorOptions(ClassifierOptions, VisionTaskOptions):
-    """Options of `ObjectDetector`; those of classes are `ClassifierOptions`.
+    """Options of `ObjectDetector`; see `components.processors.ClassifierOptions` for classes.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         max_results: Maximum number of objects; below 0: all.
         score_threshold: Minimum score, or what a YOLO network's scores must exceed; 0 or None: the
             model's metadata or its preset decides.
@@ -112,7 +114,8 @@ class ObjectDetector(Detects[DetectionResult]):
         transform = self._sampling(region, self._like, self._like.fit)
         if isinstance(self._preset, YoloDetector):
             transform = replace(transform, opencv=False)
-        arrays, least = network(image, transform), self._threshold
+        arrays = network(image, transform)
+        least = self._threshold
         if self._calibration is None:
             found = read_detections(arrays, self._preset, threshold=least)
         else:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
-from gles_apps.tasks.assets import Assets, assets_of, bundle_task, with_assets
+from gles_apps.tasks.assets import Assets, bundle_task
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode
 from gles_apps.tasks.task import VisionTask
 from gles_apps.tasks.vision.face_landmarker import FaceLandmarker, FaceLandmarkerOptions
@@ -27,6 +28,7 @@ from gles_apps.vision.yolo import find_yolo
 from gles_delegate import Metadata
 from gles_delegate.image.pictures import channels_last
 from gles_delegate.model.graph import Graph, Tensor
+from gles_delegate.model.reader import ModelFile
 from gles_delegate.planning.outputs import prepared, read_metadata
 
 NAMED = {"ImageClassifier": "classify", "ImageSegmenter": "segment", "ObjectDetector": "detect"}
@@ -83,55 +85,163 @@ class TaskSettings:
             )
 
 
-def landmarker_kind(assets: Assets) -> str | None:
-    """The key of `LANDMARKERS` for a bundle, or for its files by name; None for other models."""
-    name = bundle_task(assets.files)
-    return next((kind for kind, (task, *_) in LANDMARKERS.items() if task.__name__ == name), None)
+@dataclass(frozen=True)
+class TaskModel:
+    """A model whose files are read, and what is asked of it.
 
-
-def task_of(base: BaseOptions, settings: TaskSettings) -> str | None:
-    """The kind of a landmarker's bundle, or one of `TASKS` for a network; None: its outputs show
-    none.
-
-    Args:
-        base: Has the model.
-        settings: May name the task.
-
-    Raises:
-        ValueError: A bundle does not suit the settings, or the outputs suit several kinds of YOLO
-            networks.
-        ModelError: The model is damaged (also a ValueError).
+    Attributes:
+        assets: The model's files.
+        settings: What differs from the usual.
+        landmarker: The key of `LANDMARKERS` for a bundle, or for its files by name; None for a
+            single network.
     """
-    assets = assets_of(base)
-    bundled = landmarker_kind(assets)
-    if bundled is not None:
-        if replace(settings, top=None) != TaskSettings() or (base.mean, base.std) != (None, None):
+
+    assets: Assets
+    settings: TaskSettings
+    landmarker: str | None
+
+    @classmethod
+    def of(cls, base: BaseOptions, settings: TaskSettings | None = None) -> TaskModel:
+        """The model of a task.
+
+        Args:
+            base: Has the model, which is read, and a mean and std.
+            settings: None: the usual.
+
+        Raises:
+            ValueError: A landmarker's bundle does not suit the settings, mean or std.
+            OSError, ModelError: See `Assets`.
+        """
+        settings = settings or TaskSettings()
+        assets = base.read_assets()
+        name = bundle_task(assets.files)
+        kinds = (kind for kind, (task, *_) in LANDMARKERS.items() if task.__name__ == name)
+        landmarker = next(kinds, None)
+        is_usual = replace(settings, top=None) == TaskSettings()
+        if landmarker is not None and not (is_usual and base.mean is None and base.std is None):
             raise ValueError("expected no task, kind, labels, threshold, mean or std for a bundle")
-        return bundled
-    if settings.task or settings.kind:
-        return settings.task or "detect"
-    graph = assets.model().graph()
-    metadata = read_metadata(graph)
-    return find_task(*_ends(graph), metadata) or find_task(*_ends(prepared(graph)), metadata)
+        return cls(assets, settings, landmarker)
 
+    @property
+    def file(self) -> ModelFile:
+        """The single network; raises ModelError if it is damaged, or one of several in a bundle."""
+        return self.assets.model()
 
-def require_task(base: BaseOptions, settings: TaskSettings) -> str:
-    """See `task_of`; raises ValueError instead of returning None."""
-    base = with_assets(base)
-    task = task_of(base, settings)
-    if task is None:
-        graph = prepared(assets_of(base).model().graph())
-        inputs, outputs = ([list(t.shape) for t in each] for each in _ends(graph))
+    @cached_property
+    def task(self) -> str | None:
+        """The kind of a landmarker, or one of `TASKS` for a network; None: its outputs show none.
+
+        Raises:
+            ValueError: The outputs suit several kinds of YOLO networks.
+            ModelError: The model is damaged (also a ValueError).
+        """
+        if self.landmarker is not None:
+            return self.landmarker
+        if self.settings.task is not None:
+            return self.settings.task
+        if self.settings.kind is not None:
+            return "detect"
+        graph = self.file.graph()
+        metadata = read_metadata(graph)
+        task = find_task(*_inputs_and_outputs(graph), metadata)
+        return task or find_task(*self._inferred_tensors, metadata)
+
+    @cached_property
+    def _inferred_tensors(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The network's inputs and outputs, with shapes that the file leaves open."""
+        return _inputs_and_outputs(prepared(self.file.graph()))
+
+    def required(self) -> str:
+        """See `task`; raises ValueError instead of returning None."""
+        if self.task is not None:
+            return self.task
+        inputs, outputs = (
+            [list(tensor.shape) for tensor in each] for each in self._inferred_tensors
+        )
         raise ValueError(
             "expected a network of one picture whose outputs show its task, one of "
             f"{', '.join(TASKS)}, found inputs {inputs} and outputs {outputs}: name the task"
         )
-    return task
 
+    def open(
+        self,
+        base: BaseOptions,
+        mode: VisionTaskRunningMode = VisionTaskRunningMode.IMAGE,
+        *,
+        texture: Literal["classes"] | None = None,
+    ) -> VisionTask[Any]:
+        """The task of the model; see `open_task`, which has the errors.
 
-def _ends(graph: Graph) -> tuple[list[Tensor], list[Tensor]]:
-    inputs = [graph.tensors[index] for index in graph.inputs]
-    return inputs, [graph.tensors[index] for index in graph.outputs]
+        Args:
+            base: Where the task runs, with the mean and std that `of` was given; this model
+                replaces its model.
+            mode: See `open_task`.
+            texture: Likewise.
+        """
+        task = self.required()
+        base = replace(base, model_asset_path=None, model_asset_buffer=None, assets=self.assets)
+        settings = self.settings
+        if self.landmarker is not None:
+            landmarker, options_type, limit = LANDMARKERS[self.landmarker]
+            if limit is None and settings.top is not None:
+                raise ValueError(
+                    f"expected no limit for {task}, which finds one object, found {settings.top}"
+                )
+            if settings.top is not None:
+                limit = settings.top
+            options = options_type(base, mode) if limit is None else options_type(base, mode, limit)
+            if hasattr(options, "rigid_smoothing"):
+                options.rigid_smoothing = True
+            opened: VisionTask[Any] = landmarker(options)
+            return opened
+        base = replace(base, requires_normalization=False)
+        if settings.track and task != "detect":
+            raise ValueError(f"expected a detector for track, found the task {task!r}")
+        match task:
+            case "classify":
+                classes = ImageClassifierOptions(
+                    base,
+                    mode,
+                    max_results=settings.top,
+                    score_threshold=settings.threshold,
+                    labels=settings.labels,
+                    probabilities=True,
+                )
+                return ImageClassifier(classes)
+            case "detect":
+                # MediaPipe's option takes 0 for the model's own threshold.
+                threshold = SMALLEST_THRESHOLD if settings.threshold == 0 else settings.threshold
+                objects = ObjectDetectorOptions(
+                    base,
+                    mode,
+                    max_results=settings.top,
+                    score_threshold=threshold,
+                    labels=settings.labels,
+                    kind=settings.kind,
+                    usual_threshold=USUAL_THRESHOLD,
+                    track=settings.track,
+                )
+                return ObjectDetector(objects)
+            case "pose":
+                people = PoseEstimatorOptions(base, mode)
+                if settings.threshold is not None:
+                    people.score_threshold = settings.threshold
+                return PoseEstimator(people)
+            case "segment":
+                graph = self.file.graph()
+                ranks = [len(graph.tensors[index].shape) for index in graph.outputs]
+                has_scores = ranks[-1:] == [4]
+                drawn = texture if has_scores else None
+                areas = ImageSegmenterOptions(
+                    base,
+                    mode,
+                    output_confidence_masks=False,
+                    output_category_mask=drawn is None,
+                    output_texture=drawn,
+                    labels=settings.labels,
+                )
+                return ImageSegmenter(areas)
+        raise ValueError("expected a network with results, found one that makes pictures")
 
 
 def open_task(
@@ -163,56 +273,7 @@ def open_task(
         >>> [sorted(row) for row in rows]
         [['class', 'label', 'share']]
     """
-    settings = settings or TaskSettings()
-    base = with_assets(base)
-    assets = assets_of(base)
-    task = require_task(base, settings)
-    if landmarker_kind(assets) is not None:
-        landmarker, options_type, limit = LANDMARKERS[task]
-        if limit is None and settings.top is not None:
-            raise ValueError(
-                f"expected no limit for {task}, which finds one object, found {settings.top}"
-            )
-        limit = limit if settings.top is None else settings.top
-        chosen = options_type(base, mode) if limit is None else options_type(base, mode, limit)
-        if hasattr(chosen, "rigid_smoothing"):
-            chosen.rigid_smoothing = True
-        made: VisionTask[Any] = landmarker(chosen)
-        return made
-    base = replace(base, requires_normalization=False)
-    scored: dict[str, Any] = {
-        "max_results": settings.top,
-        "score_threshold": settings.threshold,
-        "labels": settings.labels,
-    }
-    if settings.track and task != "detect":
-        raise ValueError(f"expected a detector for track, found the task {task!r}")
-    if task == "classify":
-        return ImageClassifier(ImageClassifierOptions(base, mode, probabilities=True, **scored))
-    if task == "detect":
-        scored |= {"kind": settings.kind, "usual_threshold": USUAL_THRESHOLD}
-        scored["track"] = settings.track
-        if settings.threshold == 0:  # which would be the usual one for MediaPipe's option
-            scored["score_threshold"] = SMALLEST_THRESHOLD
-        return ObjectDetector(ObjectDetectorOptions(base, mode, **scored))
-    if task == "repaint":
-        raise ValueError("expected a network with results, found one that makes pictures")
-    if task == "pose":
-        options = PoseEstimatorOptions(base, mode)
-        if settings.threshold is not None:
-            options.score_threshold = settings.threshold
-        return PoseEstimator(options)
-    graph = assets.model().graph()
-    is_textured = texture is not None and len(graph.tensors[graph.outputs[-1]].shape) == 4
-    masks = ImageSegmenterOptions(
-        base,
-        mode,
-        output_confidence_masks=False,
-        output_category_mask=not is_textured,
-        output_texture=texture if is_textured else None,
-        labels=settings.labels,
-    )
-    return ImageSegmenter(masks)
+    return TaskModel.of(base, settings).open(base, mode, texture=texture)
 
 
 def find_task(
@@ -232,7 +293,8 @@ def find_task(
         return NAMED[metadata.name]
     if metadata.outputs[0].task == "classify":
         return "classify"
-    picture, shapes = inputs[0].shape, [each.shape for each in outputs]
+    picture = inputs[0].shape
+    shapes = [each.shape for each in outputs]
     if channels == 4:  # only segmenters leave alpha out
         tasks = {_task_of_output(each, 0, picture[1]) for each in outputs}
         return "segment" if tasks == {"segment"} else None
@@ -251,6 +313,12 @@ def find_task(
         case 1:
             return _task_of_output(outputs[0], len(labels), height)
     return None
+
+
+def _inputs_and_outputs(graph: Graph) -> tuple[list[Tensor], list[Tensor]]:
+    inputs = [graph.tensors[index] for index in graph.inputs]
+    outputs = [graph.tensors[index] for index in graph.outputs]
+    return inputs, outputs
 
 
 def _task_of_output(output: Tensor, labels: int, rows: int) -> str | None:

@@ -64,6 +64,8 @@ class PoseEstimatorOptions(VisionTaskOptions):
     """Options of `PoseEstimator`.
 
     Attributes:
+        base_options: The model.
+        running_mode: Single pictures, a video or a live stream.
         score_threshold: Minimum score of a point that counts; people without one are left out.
         result_callback: Called in a live stream with the result, the picture and its time in ms.
     """
@@ -91,7 +93,8 @@ class PoseEstimator(Detects[PoseEstimatorResult]):
             self._like = network.normalized(POSENET_INPUT if self._maps else MOVENET_INPUT)
 
     def _process(self, image: Image, region: Region, time_ms: int | None) -> PoseEstimatorResult:
-        network, least = self.network, self.options.score_threshold
+        network = self.network
+        least = self.options.score_threshold
         transform = self._sampling(region, self._like, "letterbox")
         outputs = network(image, transform)
         if self._maps:

@@ -105,6 +105,7 @@ class PoseLandmarkerOptions(VisionTaskOptions):
 
     Attributes:
         base_options: The bundle: pose_landmarker_lite.task, _full or _heavy.
+        running_mode: Single pictures, a video or a live stream.
         num_poses: Maximum number of bodies. Landmarks are smoothed in streams only if it is 1.
         min_pose_detection_confidence: Minimum score of a detection.
         min_pose_presence_confidence: A body is lost if its presence is not higher.
