@@ -58,11 +58,13 @@ def inspect(
     shows every model of a bundle.
     """
     common.require_other_files([drawing], [model])
-    planned_for, limits = "any device with OpenGL ES 3.1", Limits()
+    planned_for = "any device with OpenGL ES 3.1"
+    limits = Limits()
     if device is not None:
         gpu = GpuContext(None, device)
         gpu.release()
-        planned_for, limits = gpu.driver.renderer, gpu.limits
+        planned_for = gpu.driver.renderer
+        limits = gpu.limits
     half = half and limits.profile.half_storage
     models = {
         name: _Inspected(file.graph(), limits, half, partitions)
@@ -164,7 +166,8 @@ class _Inspected:
         }
 
     def print_text(self, planned_for: str, every_node: bool, dispatches: bool) -> None:
-        data, about = self.data(), self._metadata
+        data = self.data()
+        about = self._metadata
         for name in ("name", "description", "version", "author", "license"):
             if text := getattr(about, name):
                 common.print_text(f"{name}: {text}")
@@ -207,8 +210,8 @@ class _Inspected:
                     common.print_text(f"  {line}")
         for each in data["unrolled"]:
             common.print_text(
-                f"node {each['node']}: its turns are unrolled, because it is not a recurrent layer "
-                f"that runs in one dispatch: {each['reason']}"
+                f"node {each['node']}: its iterations are unrolled, because it is not a recurrent "
+                f"layer that runs in one dispatch: {each['reason']}"
             )
 
     def _print_tensors(
