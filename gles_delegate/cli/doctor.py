@@ -13,7 +13,8 @@ import click
 from rich.text import Text
 
 from gles_delegate.bench.compatibility import CompatibilityList
-from gles_delegate.bench.device import DeviceSpeed, mean_slowdown, measure, name_profile
+from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
+from gles_delegate.bench.kernels import mean_slowdown
 from gles_delegate.cli import common
 from gles_delegate.errors import ContextError, DelegateError
 from gles_delegate.gl.context import GpuContext
@@ -76,7 +77,8 @@ def _advice(state: dict[str, Any], wanted: int | None) -> Iterator[str]:
     """Sentences about what to try where there is no driver, not the best, or none of a GPU."""
     is_es = True
     if state["device"] and "OpenGL ES" not in state["device"]["version"]:
-        is_es, version = False, state["device"]["version"]
+        is_es = False
+        version = state["device"]["version"]
         yield f"There is no OpenGL ES 3.1 here; {version!r} is used instead."
     is_working = state["healthy"] and is_es
     if wanted is not None and wanted >= len(state["devices"]) > 0:
@@ -97,7 +99,8 @@ def self_test(device: int | None, shows_device: bool = False) -> dict[str, Any]:
                 click.echo(f"Testing {each['renderer']}.", err=True)
         with common.progress_bar() as bar:
             tested = CompatibilityList(device, common.counting(bar, "self-test"))
-        state["healthy"], state["reason"] = not tested.reason, tested.reason
+        state["healthy"] = not tested.reason
+        state["reason"] = tested.reason
         state["checks"] = [{**dataclasses.asdict(c), "passed": c.passed} for c in tested.checks]
         if tested.limits is not None:
             names = ("vendor", "renderer", "version")
@@ -105,7 +108,8 @@ def self_test(device: int | None, shows_device: bool = False) -> dict[str, Any]:
             state["limits"] = dataclasses.asdict(tested.limits)
             state["profile"] = name_profile(tested.limits.profile)
     except ContextError as error:
-        state["healthy"], state["reason"] = False, str(error)
+        state["healthy"] = False
+        state["reason"] = str(error)
     return state
 
 
