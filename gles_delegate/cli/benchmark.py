@@ -168,7 +168,8 @@ def _draw(path: Path, title: str, profile: ProfileReport) -> None:
     nodes: defaultdict[tuple[int, str], float] = defaultdict(float)
     totals: defaultdict[str, float] = defaultdict(float)
     for dispatch in profile:
-        op, milliseconds = dispatch.op or "layout conversion", dispatch.seconds * 1e3
+        op = dispatch.op or "layout conversion"
+        milliseconds = dispatch.seconds * 1e3
         nodes[dispatch.node, op] += milliseconds
         totals[op] += milliseconds
     figure = Figure(figsize=(9, max(2, 0.18 * len(nodes) + 1)), layout="constrained")

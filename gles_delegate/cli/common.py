@@ -130,7 +130,8 @@ class _Printable:
 
 
 def _clean(record: logging.LogRecord) -> bool:
-    record.msg, record.args = printable(record.getMessage()), ()
+    record.msg = printable(record.getMessage())
+    record.args = ()
     return True
 
 
@@ -168,7 +169,8 @@ def print_json(data: Any) -> None:
 
 def progress_bar() -> Progress:
     """Progress bars on standard error if that is a terminal, and not with ``--json``."""
-    console, context = Console(stderr=True), click.get_current_context(silent=True)
+    console = Console(stderr=True)
+    context = click.get_current_context(silent=True)
     is_quiet = context is not None and context.params.get("as_json")
     return Progress(console=console, transient=True, disable=is_quiet or not console.is_terminal)
 

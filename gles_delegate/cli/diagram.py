@@ -68,7 +68,8 @@ def _in_columns(boxes: Sequence[_Box], edges: Sequence[tuple[str, str]]) -> Iter
     for box in boxes:
         origin = [f"from {', '.join(distant[box.key])}"] if box.key in distant else []
         label = _quoted("\n".join((*origin, *box.lines)))
-        color, tooltip = COLORS[box.kind], _quoted(box.tooltip)
+        color = COLORS[box.kind]
+        tooltip = _quoted(box.tooltip)
         yield f'{box.key} [label={label}, fillcolor="{color}", tooltip={tooltip}]'
     yield from (f"{above} -> {below}" for above, below in near)
     # Edges that are not drawn put columns beside each other, and keep what begins in one there.

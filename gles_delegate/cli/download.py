@@ -81,7 +81,10 @@ def _failure(model: PublishedModel, reason: str) -> DelegateError:
 def _receive(model: PublishedModel, part: Path, progress: Progress) -> tuple[str, int]:
     """The SHA-256 and the size of what the server sends, up to a block more than the model."""
     request = Request(model.url, headers={"User-Agent": f"gles-delegate/{__version__}"})
-    digest, size, seen, start = hashlib.sha256(), 0, 0, time.monotonic()
+    digest = hashlib.sha256()
+    size = 0
+    seen = 0
+    start = time.monotonic()
     with urlopen(request, timeout=TIMEOUT) as response, part.open("xb") as file:
         progress(0, model.bytes)
         while size <= model.bytes and (block := response.read1(1 << 16)):
@@ -92,5 +95,6 @@ def _receive(model: PublishedModel, part: Path, progress: Progress) -> tuple[str
             if time.monotonic() - start > TIMEOUT:
                 if size - seen < FEWEST:
                     raise TimeoutError
-                start, seen = time.monotonic(), size
+                start = time.monotonic()
+                seen = size
     return digest.hexdigest(), size

@@ -45,7 +45,8 @@ def digest_of(file: Path, most: int) -> tuple[str, int]:
 
     Raises OSError if the file cannot be read.
     """
-    digest, size = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    size = 0
     require_regular(file)
     with file.open("rb") as content:
         while size <= most and (block := content.read(1 << 20)):

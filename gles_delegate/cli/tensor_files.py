@@ -58,9 +58,11 @@ def files_by_tensor(
     for argument in arguments:
         name = max((n for n in names if argument.startswith(f"{n}=")), key=len, default=None)
         if name is not None:
-            index, file = names[name], argument[len(name) + 1 :]
+            index = names[name]
+            file = argument[len(name) + 1 :]
         elif len(tensors) == 1 and ("=" not in argument or is_path(Path(argument))):
-            index, file = tensors[0], argument
+            index = tensors[0]
+            file = argument
         else:
             unknown = f", which names no {kind}" if "=" in argument else ""
             described = "; ".join(label(graph.tensors[i]) for i in tensors)
