@@ -6,9 +6,11 @@ and ``fuzz`` may need the others' too.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +27,7 @@ from gles_delegate.gl.egl import EglContext
 from gles_delegate.gl.functions import Functions
 from tests.support import costs, sampling
 from tests.support.force import force_driver
+from tests.support.leftovers import kill_after_this_process
 from tests.support.process import OPTIMIZER
 from tests.support.soundness import every_plan_checked
 
@@ -62,6 +65,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--one-in", type=int, default=1, metavar="N", help="tests/unit, and one in N of the others"
     )
     group.addoption("--costs", action="store_true", help="write tests/costs.txt, with --all")
+    group.addoption(
+        "--shuffle", action="store_true", help="modules and their tests in random order"
+    )
     group.addoption("--seed", type=int, metavar="N", help="other samples; default: of the commit")
     group.addoption("--since", metavar="COMMIT", help="what changed since comes first in samples")
     group.addoption(
@@ -72,6 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's job in the background
         signal.signal(signal.SIGINT, signal.default_int_handler)  # which child processes inherit
+    kill_after_this_process()
     worker = getattr(config, "workerinput", None)
     named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
     sampling.named = worker["named"] if worker else named
@@ -96,16 +103,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         leave_out(config, items, slow)
         sampling.counts["slow tests"] = 0, len(slow)
     if not (sampling.everything or sampling.named):
-        dear = [item for item in items if item.nodeid in costs.known()]
-        left_out = {item for item in dear if costs.is_left_out(item.nodeid)}
-        leave_out(config, items, left_out)
-        sampling.counts["dear tests"] = len(dear) - len(left_out), len(dear)
+        dear = [item.nodeid for item in items if item.nodeid in costs.known()]
+        names = costs.left_out(dear)
+        leave_out(config, items, {item for item in items if item.nodeid in names})
+        sampling.counts["dear tests"] = len(dear) - len(names), len(dear)
     if config.option.one_in > 1:
         others = [item for item in items if not item.nodeid.startswith("tests/unit/")]
         left_out = {item for item in others if sampling.rank(item.nodeid) % config.option.one_in}
         left_out -= {item for item in others if item.location[0] in sampling.changed}
         leave_out(config, items, left_out)
         sampling.counts["tests outside tests/unit"] = len(others) - len(left_out), len(others)
+    if config.option.shuffle:
+        items.sort(key=lambda item: [sampling.rank(item.location[0]), sampling.rank(item.nodeid)])
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
@@ -138,9 +147,23 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         costs.write(costs.measured)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if line := sampling.report():
-        terminalreporter.write_line(line)
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    yield  # what pytest writes itself
+    for line in (sampling.report(), skipped(terminalreporter.stats.get("skipped", []))):
+        if line:
+            terminalreporter.write_line(line)
+
+
+def skipped(reports: Iterable[Any]) -> str:
+    """How many tests were skipped for which missing folder or for another reason."""
+    counts: Counter[str] = Counter()
+    for report in reports:
+        reason = str(report.longrepr[2]) if isinstance(report.longrepr, tuple) else ""
+        named = re.search(r"\bG[A-Z_]+_[A-Z_]+\b", reason)
+        counts[f"without {named[0]}" if named else "for other reasons, see above"] += 1
+    parts = [f"{count} {why}" for why, count in sorted(counts.items(), key=lambda each: -each[1])]
+    return f"skipped: {', '.join(parts)}" if parts else ""
 
 
 def skip_unless_required(tier: str, reason: str) -> NoReturn:

@@ -364,10 +364,9 @@ def _pixels(frame: av.VideoFrame, size: Size) -> Array:
     """A frame in RGBA, turned as players show it, in the first one's size; (0, 0): it is first."""
     # Where a step to the right and one down in the stored frame lead: (right, down) of each.
     right, down = np.eye(2)
-    every: Any = frame.side_data
-    for data in every:
-        if data.type.name == "DISPLAYMATRIX":
-            right, down = np.frombuffer(bytes(data), np.int32).reshape(3, 3)[:2, :2]
+    matrix: Any = frame.side_data.get("DISPLAYMATRIX")  # PyAV's types want a member of its enum
+    if matrix is not None:
+        right, down = np.frombuffer(bytes(matrix), np.int32).reshape(3, 3)[:2, :2]
     is_turned = abs(right[1]) > abs(right[0])
     shown = size if size[0] else (frame.height, frame.width)[:: -1 if is_turned else 1]
     height, width = shown[::-1] if is_turned else shown

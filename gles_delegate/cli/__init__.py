@@ -6,7 +6,7 @@ import sys
 
 from gles_delegate.errors import sentence_of
 from gles_delegate.support.optional import lacks_extra
-from gles_delegate.support.streams import prepare_streams
+from gles_delegate.support.streams import end_output, prepare_streams
 
 
 def main() -> None:
@@ -22,3 +22,5 @@ def main() -> None:
         gles_delegate(prog_name="gles-delegate")
     except OSError as error:  # standard output is full
         sys.exit(f"gles-delegate: {sentence_of(error)}")
+    finally:
+        end_output()

@@ -11,6 +11,7 @@ from gles_delegate.cli.common import JsonErrors
 from gles_delegate.cli.compare import compare
 from gles_delegate.cli.doctor import doctor
 from gles_delegate.cli.inspect import inspect
+from gles_delegate.cli.library import library
 from gles_delegate.cli.models import models
 from gles_delegate.cli.report import report
 from gles_delegate.cli.verify import verify
@@ -40,7 +41,7 @@ class Commands(JsonErrors):
 
 @click.group(
     cls=Commands,
-    commands=[benchmark, compare, doctor, inspect, models, report, verify],
+    commands=[benchmark, compare, doctor, inspect, library, models, report, verify],
     context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
 )
 @click.version_option(__version__)

@@ -21,9 +21,8 @@ from gles_delegate.gl.libegl import libegl
 from gles_delegate.gl.mark import Mark
 from gles_delegate.gl.mesa import environment
 from gles_delegate.gl.pool import ObjectPool
-from gles_delegate.support import collector
 from gles_delegate.support.closing import on_error
-from gles_delegate.support.undisturbed import Undisturbed
+from gles_delegate.support.undisturbed import Undisturbed, give_way
 from gles_delegate.support.unpatched import get_ident
 
 if TYPE_CHECKING:
@@ -162,7 +161,7 @@ class GpuContext:
         """
         if self.egl is not None and self._undisturbed[-1].is_due:
             with self.suspended():
-                collector.give_way()
+                give_way()
 
     def run_trials(
         self, uses: Sequence[Callable[[], object]], progress: Callable[[int], None]
@@ -177,9 +176,14 @@ class GpuContext:
         """
         return nullcontext() if self.is_private else textures_restored(self.gl, external)
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a child of the process that made the context."""
+        return os.getpid() != self._pid
+
     def refuse_fork(self) -> None:
         """Raise ContextError in a child of the process that made the context."""
-        if os.getpid() != self._pid:
+        if self.is_inherited:
             raise ContextError(
                 f"the delegate was made in process {self._pid} and does not survive a fork: make "
                 "a new one here, or start processes by 'spawn'"

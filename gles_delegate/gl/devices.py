@@ -19,6 +19,7 @@ from gles_delegate.gl.hindrances import hindrances
 from gles_delegate.gl.libegl import (
     BAD_MATCH,
     DEBIAN_PACKAGES,
+    DEVICE_EXT,
     Display,
     EglError,
     Handle,
@@ -147,7 +148,9 @@ class NativeContext:
             (get_string(name) or b"").decode(errors="replace")
             for name in (VENDOR, RENDERER, VERSION)
         )
-        return replace(self, vendor=vendor, renderer=renderer, version=version)
+        described = replace(self, vendor=vendor, renderer=renderer, version=version)
+        self.egl.has_hardware |= not described.software
+        return described
 
 
 @dataclass(frozen=True)
@@ -298,6 +301,10 @@ def _sources(egl: LibEgl, refusals: list[_Refusal]) -> Iterator[_Source]:
         refusals.append(("device", str(error)))
     for device in devices:
         yield _Source("device", partial(display, _PLATFORM_DEVICE_EXT, device), device)
+    if egl.inherited and "EGL_EXT_explicit_device" in egl.client_extensions:
+        for device in devices:  # one more display of each, for a child of a child
+            again = partial(display, _PLATFORM_SURFACELESS_MESA, 0, DEVICE_EXT, device)
+            yield _Source("surfaceless", again, device)
     for path in sorted(glob.glob("/dev/dri/renderD*")):
         yield _Source("gbm", partial(gbm_display, path), last_resort=True)
     yield _Source("default", lambda: int(egl.eglGetDisplay(0)), last_resort=True)
@@ -326,21 +333,35 @@ def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
     The reasons why other devices fail are appended to ``refusals``.
     """
     egl = libegl()
-    egl.refuse_fork()
-    seen: set[object] = set()
+    egl.begin_after_fork()
+    seen: set[int] = set()
+    # Of displays whose device EGL does not tell: Mesa 25.0 forgets that of a display which is
+    # initialized again, maybe by the app.
+    unplaced: list[tuple[str, str, str]] = []
     for source in _sources(egl, refusals):
-        if source.device in seen or (source.last_resort and seen):
+        if source.device in seen or (source.last_resort and (seen or unplaced or egl.inherited)):
             continue
         try:
-            native = create_context(egl, egl.initialized(source.platform, source.open()))
+            display = source.open()
+            if display in egl.inherited:
+                refusals.append((source.platform, "it was in use before this process was forked"))
+                continue
+            native = create_context(egl, egl.initialized(source.platform, display))
         except DelegateError as error:
             refusals.append((source.platform, str(error)))
             continue
-        identity = native.display.device or (native.vendor, native.renderer, native.version)
-        if identity in seen:
+        device = native.display.device
+        name = (native.vendor, native.renderer, native.version)
+        is_listed = device in seen or name in unplaced
+        if device:
+            seen.add(device)
+            if name in unplaced:  # another device of this name is one more
+                unplaced.remove(name)
+        elif not is_listed:
+            unplaced.append(name)
+        if is_listed:
             native.destroy()
         else:
-            seen.add(identity)
             yield native
 
 

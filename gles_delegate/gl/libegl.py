@@ -18,7 +18,8 @@ from typing import Any
 from gles_delegate.errors import ContextError, ContextLostError, GLError
 from gles_delegate.gl.libglx import GlxBinding, OsmesaBinding
 from gles_delegate.gl.tensorflow import load_mesa_apart, watch_imports
-from gles_delegate.support.undisturbed import Undisturbed
+from gles_delegate.support.closing import leave_exit_handlers_out
+from gles_delegate.support.undisturbed import Undisturbed, was_busy_at_fork
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
@@ -44,7 +45,7 @@ _HINTS = {
     ),
 }
 
-EXTENSIONS, _DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0x3038
+EXTENSIONS, DEVICE_EXT, _DRAW, _READ, _NONE = 0x3055, 0x322C, 0x3059, 0x305A, 0x3038
 _CONFIG_ID = 0x3028
 
 _Bool, _Enum, _Int, _Ints = c_uint32, c_uint32, c_int32, POINTER(c_int32)
@@ -138,6 +139,13 @@ class LibEgl:
         # included. So none is terminated here, and each is initialized at every use, because other
         # libraries do terminate them.
         self._pid = 0  # of the process that initialized a display
+        os.register_at_fork(before=self._note_current)
+        self._displays: set[int] = set()  # that were initialized here
+        self.inherited: frozenset[int] = frozenset()
+        """Displays that were initialized before a fork, and whose threads do not exist here."""
+        self._was_current = False  # a context, as the process was forked
+        self.has_hardware = False
+        """Whether a context was created on another device than a software rasterizer."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _PROTOTYPES:
@@ -181,10 +189,26 @@ class LibEgl:
         """Whether a display was initialized here."""
         return self._pid != 0
 
-    def refuse_fork(self) -> None:
-        """Raise ContextError in a child of the process that initialized a display."""
-        if self._pid not in (0, os.getpid()):
+    def begin_after_fork(self) -> None:
+        """In a child of the process that initialized a display, leave its displays alone.
+
+        Another display of a software rasterizer has threads of its own, and shares nothing with
+        those. Raises ContextError for drivers of hardware, if a thread was inside the driver, or if
+        a context was current, which the driver would use once more as another becomes current.
+        """
+        if self._pid in (0, os.getpid()):
+            return
+        if self.has_hardware or self._was_current or was_busy_at_fork():
             raise forked(self._pid)
+        self._pid = os.getpid()
+        leave_exit_handlers_out()  # Mesa would wait for the parent's threads
+        self.inherited |= self._displays
+        self._displays.clear()
+
+    def _note_current(self) -> None:
+        is_current = self.is_started and bool(self.eglGetCurrentContext())
+        is_here = self._pid == os.getpid()
+        self._was_current = is_current or (self._was_current and not is_here)
 
     def initialized(self, platform: str, handle: int) -> Display:
         """The display of an EGLDisplay, initialized; raises GLError if that fails."""
@@ -196,9 +220,10 @@ class LibEgl:
         if not self.is_started:
             watch_imports()
         self._pid = self._pid or os.getpid()
+        self._displays.add(handle)
         device = Handle()
         with suppress(GLError):
-            self.eglQueryDisplayAttribEXT(handle, _DEVICE_EXT, ctypes.byref(device))
+            self.eglQueryDisplayAttribEXT(handle, DEVICE_EXT, ctypes.byref(device))
         return Display(
             platform=platform,
             handle=handle,
@@ -367,7 +392,7 @@ def libegl() -> LibEgl:
 
 
 def forked(pid: int) -> ContextError:
-    """The error for using EGL after a fork of process ``pid``, which used it before."""
+    """The error for what does not survive a fork of process ``pid``, which used EGL before."""
     return ContextError(
         f"EGL was in use in process {pid} before it was forked into {os.getpid()}, and does not "
         'survive that: start workers with multiprocessing.get_context("spawn")'

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn, ParamSpec, TypeAlias, TypeVar
-from weakref import WeakSet, finalize, ref
+from weakref import WeakMethod, WeakSet, finalize, ref
 
 from gles_delegate.errors import (
     ContextError,
@@ -431,10 +431,15 @@ class ThreadLock:
 
     Code on the delegate's own `thread`, which only the holder of the lock may change, ignores it,
     because a thread that holds it may be waiting.
+
+    Args:
+        renew: Called with the lock held by the first call in a child of a fork, where what the
+            parent made does not work; None: such calls raise ContextError.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, renew: WeakMethod[Callable[[], None]] | None = None) -> None:
         self.thread: GlThread | None = None
+        self._renew = renew
         self.free()
         _locks.add(self)
 
@@ -443,10 +448,15 @@ class ThreadLock:
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
-        if self.thread and not self.thread.is_closed:
-            self.thread.gpu.refuse_fork()  # before a lock that another thread held
+        if self._renew is None and self.thread and not self.thread.is_closed:
+            self.thread.gpu.refuse_fork()
         if not (self.thread and self.thread.is_here):
             self._lock.acquire()
+        if self._renew and self.thread and self.thread.gpu.is_inherited:
+            with on_error(self._lock.release):
+                renew = self._renew()
+                assert renew is not None  # its object makes the call
+                renew()
 
     def __exit__(self, *raised: object) -> None:
         if not (self.thread and self.thread.is_here):

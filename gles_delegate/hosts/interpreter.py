@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
-from weakref import ref
+from weakref import WeakMethod, ref
 
 import numpy as np
 
@@ -37,6 +37,11 @@ K = TypeVar("K")
 
 Host: TypeAlias = StandAlone | LiteRtHost
 """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
+
+
+_inherited: list[object] = []
+"""What a fork has left of the parent's delegates. It is never freed, since that would wait for
+threads of LiteRT that do not exist here."""
 
 
 class _Results(dict[K, Array]):
@@ -139,6 +144,8 @@ class Interpreter(NotPickled, Closing):
         if len(delegates) > 1:
             raise ValueError(f"expected one delegate, found {len(delegates)}")
         self._own = None if delegates else _OwnDelegate()
+        if self._own is not None:
+            self._lock = ThreadLock(WeakMethod(self._renew))
         with on_error(self.close):
             self.modify_graph_with_delegate(self._own or delegates[0])
 
@@ -175,6 +182,25 @@ class Interpreter(NotPickled, Closing):
             self._hosts = {0: host}
             self._lock.thread = bound.thread
             self._views = []  # those that are left keep the memory of the host before
+
+    def _renew(self) -> None:
+        """In the child of a fork: replace the own delegate, whose GL objects are the parent's.
+
+        Inputs and outputs keep shapes and values, and variables are zero.
+        """
+        hosts, inherited = self._hosts, (self._own, self._litert, self._hosts)
+        own = _OwnDelegate()
+        with on_error(own.close):
+            bound = own.bind(self._graph, self._keeps_all)
+            self._litert = None
+            new = {index: self._new_host(bound.subgraphs[index], bound) for index in hosts}
+        _inherited.append(inherited)
+        self._own = own
+        self._bound = bound
+        self._hosts = new
+        self._lock.thread = bound.thread
+        for index, host in new.items():
+            _copy_state(hosts[index], host)
 
     def _new_host(self, delegation: Delegation, bound: BoundModel) -> Host:
         """A new host of a subgraph; all hosts with nodes on the CPU share one LiteRT."""
@@ -625,6 +651,21 @@ class SignatureRunner:
         subgraph = self._signature.subgraph
         details = {d["index"]: d for d in self._interpreter.get_tensor_details(subgraph)}
         return {name: details[index] for name, index in names.items()}
+
+
+def _copy_state(source: Host, target: Host) -> None:
+    """Give a host of the same subgraph another one's shapes, and what it holds in CPU memory."""
+    graph = source.delegation.graph
+    for index in graph.inputs:
+        target.resize_tensor_input(index, source.shape_of(index))
+    if not source.is_ready:
+        return
+    target.allocate_tensors()
+    for index in (*graph.inputs, *graph.outputs):
+        value = source.held(index)
+        if value is not None:
+            with suppress(ValueError):  # an output whose size a run has decided
+                target.set_tensor(index, value)
 
 
 def _resize_back(host: Host, shapes: Mapping[int, Shape], is_allocated: bool) -> None:

@@ -18,7 +18,6 @@ import ctypes
 import logging
 import os
 import platform
-import struct
 import sys
 from _ctypes import dlclose
 from collections.abc import Callable
@@ -32,6 +31,7 @@ from threading import Lock
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from gles_delegate.errors import LiteRtError
+from gles_delegate.litert.elf import data_library
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,7 +41,6 @@ LIBRARY, SYMBOL = "libLiteRtGpuAccelerator.so", "LiteRtAcceleratorImpl"
 
 WEBGPU_LIBRARY = "libLiteRtWebGpuAccelerator.so"
 
-_MACHINES = {"x86_64": 62, "aarch64": 183}  # numbers of processors in ELF files
 _GPU = 2  # its bit in LiteRtHwAcceleratorSet
 _DISPATCH = b"dispatch_delegate"  # identifier of the options that hold the model's address
 _OK, _RUNTIME_FAILURE = 0, 3
@@ -108,7 +107,7 @@ class Accelerator:
         create_in_turn()
         _keep_webgpu_away()
         file = folder / LIBRARY
-        file.write_bytes(data_library(SYMBOL, sizeof(_Definition)))
+        file.write_bytes(data_library(platform.machine(), SYMBOL, sizeof(_Definition)))
         # LiteRT opens the same library, and sees this data.
         library = ctypes.CDLL(str(file))
         data = _Definition.in_dll(library, SYMBOL)
@@ -222,60 +221,8 @@ def _keep_webgpu_away() -> None:
     """
     with TemporaryDirectory() as folder:
         file = Path(folder, WEBGPU_LIBRARY)
-        file.write_bytes(data_library("nothing", 8, WEBGPU_LIBRARY))
+        file.write_bytes(data_library(platform.machine(), "nothing", 8, WEBGPU_LIBRARY))
         ctypes.CDLL(str(file))
-
-
-def data_library(symbol: str, size: int, soname: str = "") -> bytes:
-    """A shared library for this machine with `size` writable bytes at the symbol `symbol`.
-
-    It has one data segment, a DT_SONAME if `soname` is given, and the minimum that a dynamic linker
-    needs; see the System V ABI. Raises LiteRtError on an unknown processor or with a 32-bit Python.
-    """
-    machine = _MACHINES.get(platform.machine())
-    bits = 64 if sys.maxsize >= 1 << 32 else 32
-    if machine is None or bits == 32:
-        raise LiteRtError(
-            f"LiteRT's accelerators need {' or '.join(_MACHINES)} and a 64-bit Python; found "
-            f"{platform.machine()} with a {bits}-bit Python"
-        )
-    header = 64
-    entry = 56
-    strings = b"\0" + symbol.encode() + b"\0" + soname.encode() + b"\0"
-    at_symbols = header + 3 * entry
-    at_strings = at_symbols + 2 * 24
-    at_hash = _aligned(at_strings + len(strings), 8)
-    at_dynamic = _aligned(at_hash + 20, 16)
-    # DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_SONAME, DT_NULL
-    tags = [(4, at_hash), (5, at_strings), (6, at_symbols), (10, len(strings)), (11, 24)]
-    tags += [(14, strings.index(soname.encode(), 1)), (0, 0)] if soname else [(0, 0)]
-    dynamic = b"".join(struct.pack("<QQ", *tag) for tag in tags)
-    at_data = _aligned(at_dynamic + len(dynamic), 64)
-    total = at_data + size
-    identity = b"\x7fELF" + bytes((2, 1, 1)) + bytes(9)
-    file = struct.pack("<HHIQQQIHHHHHH", 3, machine, 1, 0, header, 0, 0, header, entry, 3, 64, 0, 0)
-    sections = {
-        0: identity + file,
-        # PT_LOAD, PT_DYNAMIC and PT_GNU_STACK, readable and writable, not executable. Pages may
-        # have 64 KB; older dynamic linkers reject segments with smaller alignment.
-        header: struct.pack("<IIQQQQQQ", 1, 6, 0, 0, 0, total, total, 0x10000)
-        + struct.pack("<IIQQ", 2, 6, at_dynamic, at_dynamic)
-        + struct.pack("<QQQQ", at_dynamic, len(dynamic), len(dynamic), 8)
-        + struct.pack("<IIQQQQQQ", 0x6474E551, 6, 0, 0, 0, 0, 0, 16),
-        # The null symbol, and a global object.
-        at_symbols: bytes(24) + struct.pack("<IBBHQQ", 1, 0x11, 0, 1, at_data, size),
-        at_strings: strings,
-        at_hash: struct.pack("<IIIII", 1, 2, 1, 0, 0),
-        at_dynamic: dynamic,
-    }
-    content = bytearray(total)
-    for at, section in sections.items():
-        content[at : at + len(section)] = section
-    return bytes(content)
-
-
-def _aligned(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
 
 
 # Never freed: LiteRT may call them as long as an environment lives.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import flatbuffers
@@ -18,9 +19,12 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
 from gles_delegate.model.schema import BUILTIN_OPERATORS, FILE_IDENTIFIER
 
+OWN_MODULE = "ai_edge_litert.interpreter"
 TESTED = ("2.1", "2.3")  # the range of ai-edge-litert's minor versions that the tests ran with
 
-_TRIAL = "from gles_delegate.litert.check import _try_layout; _try_layout()"
+_TRIAL = (
+    "import sys; from gles_delegate.litert.check import _try_layout; _try_layout(*sys.argv[1:])"
+)
 
 
 @cache
@@ -38,7 +42,7 @@ def require_known_layout() -> None:
     low, high, installed = (tuple(map(int, v.split(".")[:2])) for v in (*TESTED, version))
     trial: Callable[[], object] = _try_layout
     if not low <= installed <= high:
-        trial = partial(subprocess.run, [sys.executable, "-c", _TRIAL], check=True, timeout=60)
+        trial = try_apart
     try:
         trial()
     except (LiteRtError, RuntimeError, subprocess.SubprocessError) as error:
@@ -46,6 +50,27 @@ def require_known_layout() -> None:
             f"ai-edge-litert {version} has another binary interface than the versions {TESTED[0]} "
             f"to {TESTED[1]} that gles_delegate was tested with; install one of these"
         ) from error
+
+
+@cache
+def require_layout_of(module: str) -> None:
+    """As `require_known_layout`, of the LiteRT or TFLite whose interpreter is in a module."""
+    if module == OWN_MODULE:
+        require_known_layout()
+        return
+    try:
+        try_apart(module)
+    except subprocess.SubprocessError as error:
+        raise LiteRtError(
+            f"{module} has another binary interface than LiteRT {TESTED[0]} to {TESTED[1]}, with "
+            "which gles_delegate was tested; install one of these"
+        ) from error
+
+
+def try_apart(*module: str) -> None:
+    """Try the structures in a separate process; raises SubprocessError if it fails."""
+    command = [sys.executable, "-c", _TRIAL, *module]
+    subprocess.run(command, check=True, timeout=60, capture_output=True)
 
 
 def how_to_install() -> str:
@@ -66,10 +91,12 @@ def litert_interpreter() -> type[Any]:
     return base  # type: ignore[no-any-return]
 
 
-def _try_layout() -> None:
+def _try_layout(module: str = OWN_MODULE) -> None:
+    own = module == OWN_MODULE
+    kind = litert_interpreter() if own else import_module(module).Interpreter
     content = trial_model()
     delegate = NativeDelegate(read_model(content), dict.fromkeys((0, 1), _TrialModel()))
-    interpreter = litert_interpreter()(model_content=content, experimental_delegates=[delegate])
+    interpreter = kind(model_content=content, experimental_delegates=[delegate])
     interpreter.allocate_tensors()
     values = np.arange(6, dtype=np.float32).reshape(_TrialModel.SHAPE)
     interpreter.set_tensor(0, values)

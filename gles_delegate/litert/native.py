@@ -176,19 +176,21 @@ class NativeDelegate:
 
 
 class LateDelegate(NativeDelegate):
-    """A delegate that finds the model's bytes at an address in LiteRT's memory.
+    """A delegate that finds the model's bytes in LiteRT's memory.
 
-    `bind` takes the first subgraph, and returns the subgraphs that the GPU takes nodes from.
+    Args:
+        address: Of the bytes, if LiteRT has told it.
+        bind: Takes the first subgraph, and returns the subgraphs that the GPU takes nodes from.
     """
 
-    def __init__(self, address: int, bind: Callable[[Graph], Mapping[int, Model]]) -> None:
+    def __init__(self, address: int | None, bind: Callable[[Graph], Mapping[int, Model]]) -> None:
         super().__init__(Graph((), (), (), ()), {})
         self._address = address
         self._bind = bind
 
     def _identify(self, graph: NativeGraph) -> None:
         if not self._models:
-            self._graph = graph.read(self._address)
+            self._graph = graph.read(self._address or graph.address_of_model())
             self._models = self._bind(self._graph)
 
 

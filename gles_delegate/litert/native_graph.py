@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from ctypes import POINTER, addressof, byref, c_int, c_ubyte, cast
 from dataclasses import dataclass
@@ -139,17 +139,33 @@ class NativeGraph:
         size = self._allocated_bytes(address) or min(mapping.end - address, _CHUNK)
         return read_model(_memory_at(address, size))
 
-    def _allocated_bytes(self, address: int) -> int:
-        """The size of the model at an address, if it has constants; otherwise 0.
+    def address_of_model(self) -> int:
+        """The address of the model's bytes; raises LiteRtError if they are not found."""
+        for word, _ in self._allocations():
+            if _memory_at(word, 8)[4:] == FILE_IDENTIFIER:
+                return word
+        names = (self._tensor(i).name for i in range(self._context.contents.tensors_size))
+        for name in filter(None, names):
+            if found := _identifier_before(name):
+                return found
+        raise LiteRtError(
+            "cannot find the model in LiteRT's memory, since it has neither constants nor names of "
+            "tensors"
+        )
 
-        Each constant points to its tflite::Allocation, which holds address and size side by side.
+    def _allocated_bytes(self, address: int) -> int:
+        """The size of the model at an address, if it has constants; otherwise 0."""
+        sizes = (size for word, size in self._allocations() if word == address)
+        return next(sizes, 0)
+
+    def _allocations(self) -> Iterator[tuple[int, int]]:
+        """Words that follow each other where the constants' tflite::Allocations are.
+
+        Each constant points to one, which holds its address and size side by side.
         """
         tensors = (self._tensor(i) for i in range(self._context.contents.tensors_size))
         for allocation in {tensor.allocation for tensor in tensors if tensor.allocation}:
-            for word, size in pairwise(unpack("8Q", _memory_at(allocation, 64).ljust(64, b"\0"))):
-                if word == address:
-                    return int(size)
-        return 0
+            yield from pairwise(unpack("8Q", _memory_at(allocation, 64).ljust(64, b"\0")))
 
     def require_nodes(self, nodes: Sequence[int]) -> None:
         """Raise LiteRtError if another delegate has taken any of these nodes."""
@@ -227,6 +243,22 @@ def _mapping_of(address: int) -> _Mapping | None:
             file = None if inode == "0" else (device, inode)
             return _Mapping(start, end, int(offset, 16), file, "".join(path))
     return None
+
+
+def _identifier_before(address: int) -> int:
+    """The last address before another where a model's file may begin; 0 if there is none."""
+    mapping = _mapping_of(address)
+    if mapping is None:
+        return 0
+    end = address
+    while end > mapping.start:
+        start = max(mapping.start, end - _CHUNK)
+        overlap = len(FILE_IDENTIFIER) - 1  # the identifier may lie in two chunks
+        found = _memory_at(start, end + overlap - start).rfind(FILE_IDENTIFIER)
+        if found >= 4:
+            return start + found - 4
+        end = start
+    return 0
 
 
 def _mapped_content(mapping: _Mapping, address: int) -> tuple[Content, Path] | None:

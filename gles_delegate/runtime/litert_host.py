@@ -128,6 +128,11 @@ class LiteRtHost:
     def shape_of(self, index: int) -> Shape:
         return self._shapes[index]
 
+    def held(self, index: int) -> Array | None:
+        """The value of an input or output in LiteRT's memory, without a GL call."""
+        value: Array = self._litert.call(self._interpreter.get_tensor, index, self._subgraph)
+        return value
+
     @property
     def _wrapper(self) -> Any:
         """LiteRT's C++ object, whose calls take a subgraph; LiteRT must be the last to hold it."""

@@ -42,6 +42,10 @@ class StandAlone:
         """The present shape of an input."""
         return self._shapes[index]
 
+    def held(self, index: int) -> Array | None:
+        """The value of an input or output in CPU memory, if it is there, without a GL call."""
+        return self._arrays.get(index)
+
     def allocate_tensors(self) -> None:
         if self._ready:
             return

@@ -8,7 +8,6 @@ the states of an `Upgrade`.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import logging
 import os
 import threading
@@ -37,8 +36,9 @@ from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import ShaderSource
 from gles_delegate.shaders.dispatch import Const
-from gles_delegate.support import collector
+from gles_delegate.support.closing import CAN_LEAVE_OUT, leave_exit_handlers_out
 from gles_delegate.support.threads import Thread
+from gles_delegate.support.undisturbed import give_way
 from gles_delegate.support.unpatched import Lock
 
 log = logging.getLogger("gles_delegate")
@@ -221,7 +221,7 @@ class _Job:
 
     def check(self, done: int, total: int) -> None:
         """Note the progress; raise an error if it is to end."""
-        collector.give_way()
+        give_way()
         self.compiled = (done, total)
         owner = self.owner()
         if owner is None or owner.job is not self or _compiler.is_ending:
@@ -290,12 +290,10 @@ class _Compiler:
         """End soon, or let the process end without C's exit functions, which free what it uses."""
         self.is_ending = True
         thread = self._thread
-        libc = ctypes.CDLL(None)
         if thread is not None:
-            thread.join(_EXIT_TIMEOUT if hasattr(libc, "on_exit") else None)
+            thread.join(_EXIT_TIMEOUT if CAN_LEAVE_OUT else None)
             if thread.is_alive():
-                libc.on_exit(libc._exit, None)  # these are called in reverse
-                libc.on_exit(libc.fcloseall, None)
+                leave_exit_handlers_out()
 
 
 _compiler = _Compiler()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
@@ -54,3 +55,19 @@ class Closing:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.close()
+
+
+CAN_LEAVE_OUT = hasattr(ctypes.CDLL(None), "on_exit")
+"""Whether the C library has what `leave_exit_handlers_out` calls; musl does not."""
+
+
+def leave_exit_handlers_out() -> None:
+    """Have the process end without the functions that libraries have given to C's atexit.
+
+    They wait for threads, or free what threads use. Python's own functions come before, and C's
+    open files are written.
+    """
+    if CAN_LEAVE_OUT:
+        libc = ctypes.CDLL(None)
+        libc.on_exit(libc._exit, None)  # the last one is called first, each with the status
+        libc.on_exit(libc.fcloseall, None)

@@ -7,8 +7,9 @@ textures and buffers by name in the current context, where the names may be the 
 from __future__ import annotations
 
 import gc
-import os
+import sys
 import time
+from collections.abc import Callable
 
 from gles_delegate.support.unpatched import RLock, get_ident
 
@@ -60,7 +61,10 @@ class CollectorOff:
         if self._on_app_thread:
             collect_if_due()
 
-    __del__ = end
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # Python ends threads wherever they are: one may have held the lock.
+        if not is_finalizing():
+            self.end()
 
     def _release(self) -> None:
         global _was_enabled
@@ -105,8 +109,25 @@ def collect_if_due() -> None:
         gc.collect(max(due))
 
 
-def _after_fork() -> None:
-    """Forget the other threads, which a child does not have, and their locks."""
+def hold() -> None:
+    """Before a fork: no other thread holds the lock, which Python takes in the child before hooks.
+
+    The parent calls `let_go` after it, the child `forget_others`.
+    """
+    _lock.acquire()
+
+
+def let_go() -> None:
+    _lock.release()
+
+
+def holders() -> set[int]:
+    """The threads that keep the collector off."""
+    return {*_holders.values()}
+
+
+def forget_others() -> None:
+    """Forget the other threads, which the child of a fork does not have, and their locks."""
     global _lock
     _lock = RLock()
     here = get_ident()
@@ -114,6 +135,3 @@ def _after_fork() -> None:
         if thread != here:
             del _holders[holder]
     CollectorOff().end()
-
-
-os.register_at_fork(after_in_child=_after_fork)

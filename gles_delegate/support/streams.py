@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 
 
 def prepare_streams() -> None:
@@ -25,3 +26,17 @@ def prepare_streams() -> None:
         fails = getattr(stream, "errors", None) in ("strict", "surrogateescape")
         if fails and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def end_output() -> None:
+    """Write what is left for standard output, or discard it if that fails.
+
+    Otherwise Python tries once more as it ends, and changes the status of the process.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError, ValueError):  # it has no descriptor, or is closed
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, sys.stdout.fileno())
+            os.close(nothing)

@@ -46,7 +46,11 @@ def shell(command: list[str], redirection: str, folder: Path) -> tuple[int, str,
 @pytest.mark.parametrize(
     ("name", "redirection"),
     [(name, CLOSED) for name in COMMANDS]
-    + [(name, other) for name in ("inspect", "run", "version", "failing") for other in OTHERS],
+    + [
+        (name, other)
+        for name in ("inspect", "models", "run", "version", "failing")
+        for other in OTHERS
+    ],
 )
 def test_streams_that_take_nothing(name: str, redirection: str, tmp_path: Path) -> None:
     status, out, errors = shell(COMMANDS[name], redirection, tmp_path)

@@ -318,3 +318,21 @@ def test_a_handler_runs_while_programs_compile(monkeypatch: pytest.MonkeyPatch) 
         assert {handle for handle, _ in seen} == {app.handle}
         assert seen[0][1] < len(finished)
     app.release()
+
+
+def test_a_thread_that_python_ends_may_hold_the_collector() -> None:
+    """The end of a process clears its thread-local variables."""
+    run = run_python(
+        "import threading\n"
+        "from gles_delegate.support import collector, threads\n"
+        "holds = threading.Event()\n"
+        "def work():\n"
+        "    collector.hold()\n"
+        "    holds.set()\n"
+        "    while True: pass\n"
+        "thread = threads.Thread(work, 'work')\n"
+        "thread.start()\n"
+        "holds.wait()\n",
+        timeout=30,
+    )
+    assert run.returncode == 0, run.stderr

@@ -21,6 +21,7 @@ import gles_delegate as gd
 from gles_delegate.gl.mesa import processor_has
 from gles_delegate.hosts import environment as environments
 from gles_delegate.litert import accelerator
+from gles_delegate.litert.elf import data_library
 from tests.support.oracle import run_gles, run_litert
 from tests.support.process import run_python
 from tests.support.sketch import Sketch
@@ -317,7 +318,7 @@ def test_a_newer_version_is_tried_in_a_process_of_its_own(monkeypatch: pytest.Mo
 
 
 def test_a_library_of_data_alone() -> None:
-    content = accelerator.data_library("Some", 200)
+    content = data_library(platform.machine(), "Some", 200)
     assert content[:4] == b"\x7fELF"
     assert len(content) < 1000
     (alignment,) = struct.unpack_from("<Q", content, 64 + 48)  # of its first segment

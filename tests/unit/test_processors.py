@@ -10,8 +10,8 @@ import pytest
 
 from gles_delegate.errors import LiteRtError
 from gles_delegate.gl import mesa
-from gles_delegate.litert.accelerator import data_library
 from gles_delegate.litert.check import require_known_layout
+from gles_delegate.litert.elf import data_library
 from gles_delegate.litert.kernels import litert_cpu
 from gles_delegate.model.reader import ModelFile
 from tests.support import speed
@@ -62,7 +62,7 @@ def python_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("python_of_32_bits")
 def test_a_python_of_32_bits_is_named() -> None:
     with pytest.raises(LiteRtError, match="found aarch64 with a 32-bit Python"):
-        data_library("Some", 8)
+        data_library("aarch64", "Some", 8)
     for needs_litert in (require_known_layout, lambda: litert_cpu(ModelFile(b""))):
         with pytest.raises(LiteRtError, match="not installed: it needs a 64-bit system"):
             needs_litert()

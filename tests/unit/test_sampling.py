@@ -92,15 +92,30 @@ def test_a_library_that_is_missing_skips_tests() -> None:
 
 def test_dear_tests_run_if_their_code_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     file = "tests/unit/test_sampling.py"
-    tests = [f"{file}::test_{i}" for i in range(80)]
+    other = "tests/unit/test_house.py"
+    tests = [f"{each}::test_{i}" for each in (other, file) for i in range(80)]
     monkeypatch.setattr(costs, "known", lambda: dict.fromkeys(tests, 1.0))
     monkeypatch.setattr(sampling, "changed", ["README.md"])
-    run = [test for test in tests if not costs.is_left_out(test)]
-    assert 0 < len(run) < len(tests) / 2
-    assert not costs.is_left_out(f"{file}::test_that_is_not_known")
+    left_out = costs.left_out(tests)
+    assert len(tests) / 2 < len(left_out) < len(tests)
+    assert not costs.left_out([f"{file}::test_that_is_not_known"])
     for changed in (file, "tests/support/sampling.py"):
         monkeypatch.setattr(sampling, "changed", [changed])
-        assert not any(map(costs.is_left_out, tests))
+        assert {test.partition("::")[0] for test in costs.left_out(tests)} == {other}
+
+
+def test_dear_tests_of_changed_files_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of a module that all import does not run everything."""
+    file = "tests/unit/test_sampling.py"
+    importing = "tests/unit/test_op_table.py"
+    tests = [f"{each}::test_{i}" for each in (importing, file) for i in range(80)]
+    monkeypatch.setattr(costs, "known", lambda: dict.fromkeys(tests, 1.0))
+    monkeypatch.setattr(costs, "FOR_CHANGES", 90)
+    monkeypatch.setattr(costs, "ONE_IN", 10**9)
+    monkeypatch.setattr(sampling, "changed", [file, "tests/op_table/__init__.py"])
+    left_out = costs.left_out(tests)
+    assert len(left_out) == 70
+    assert {test.partition("::")[0] for test in left_out} == {importing}
 
 
 @pytest.mark.source

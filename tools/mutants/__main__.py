@@ -1,8 +1,9 @@
 """Plant faults, run what `make test` runs, and list the faults that no test sees.
 
-    python tools/mutants N SEED [--seconds S] [--list FILE] [--tests FILE ...]
+    python tools/mutants N SEED ... [--seconds S] [--list FILE] [--tests FILE ...]
 
-A copy of the checkout gets N wrong lines, all at once, each behind a switch. The tests run once
+A copy of the checkout gets N wrong lines by each SEED, all at once, each behind a switch; the
+sample of tests is that of the commit. The tests run once
 without any, to learn which meet which. Then those that meet a fault run with it on, the cheapest
 first, until one fails, or S CPU seconds (60) are spent. FILE gets a row for each fault that
 survives.
@@ -25,9 +26,11 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path[:0] = [str(HERE), str(ROOT)]
 
 from plant import Mutant, plant  # noqa: E402
+
+from tests.support.sampling import seed_of_commit  # noqa: E402
 
 _TESTS_OF_FILES = ("test_imports", "test_package", "test_words", "test_house", "test_tools")
 """Tests of the sources' text, which the switches change."""
@@ -47,7 +50,8 @@ def copied(folder: Path) -> Path:
 
 def pytest(tree: Path, arguments: Sequence[str], **environment: str) -> int:
     """Its exit status."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["--seed", str(seed_of_commit()), *arguments]
     settings = os.environ | {"PYTHONPATH": str(tree)} | environment
     try:
         run = subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=3600)
@@ -59,7 +63,7 @@ def pytest(tree: Path, arguments: Sequence[str], **environment: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("count", type=int)
-    parser.add_argument("seed", type=int)
+    parser.add_argument("seeds", type=int, nargs="+")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--list", type=Path)
     parser.add_argument("--tests", nargs="*", default=[])
@@ -67,7 +71,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tree = copied(folder)
-        mutants = plant(tree, arguments.count, arguments.seed)
+        mutants = plant(tree, arguments.count, arguments.seeds)
         tests = recorded(tree, folder, arguments.tests)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             ends = [*pool.map(lambda each: end_of(each, tree, tests, arguments.seconds), mutants)]

@@ -7,7 +7,7 @@ import copy
 import json
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -59,11 +59,31 @@ class Mutant:
     new: str
 
 
-def plant(root: Path, count: int, seed: int) -> list[Mutant]:
-    """Plant faults into the checkout `root`; the variable MUTANT of the environment chooses one."""
-    choose = random.Random(seed)
+def plant(root: Path, count: int, seeds: Sequence[int]) -> list[Mutant]:
+    """Plant `count` faults by each seed into the checkout `root`.
+
+    The variable MUTANT of the environment chooses one.
+    """
     mutants: list[Mutant] = []
     edits: dict[Path, list[tuple[int, int, str]]] = {}
+    for choose in map(random.Random, seeds):
+        _plant_more(root, len(mutants) + count, choose, mutants, edits)
+    for path, planted in edits.items():
+        if path.suffix == ".py":
+            _write(path, planted)
+    (root / "mutants.json").write_text(json.dumps([asdict(mutant) for mutant in mutants]))
+    (root / SWITCHES).write_text((Path(__file__).parent / "switches.py").read_text())
+    _switch_glsl(root)
+    return mutants
+
+
+def _plant_more(
+    root: Path,
+    count: int,
+    choose: random.Random,
+    mutants: list[Mutant],
+    edits: dict[Path, list[tuple[int, int, str]]],
+) -> None:
     while len(mutants) < count:
         (folder,) = choose.choices([*FOLDERS], [*FOLDERS.values()])
         files = sorted(path for path in (root / folder).rglob("*.*") if _may_be_wrong(path, root))
@@ -83,13 +103,6 @@ def plant(root: Path, count: int, seed: int) -> list[Mutant]:
         name = str(path.relative_to(root))
         mutants.append(Mutant(number, name, line, kind, old, new or "(gone)"))
         others.append((start, end, _switched(number, old, new) if path.suffix == ".py" else old))
-    for path, planted in edits.items():
-        if path.suffix == ".py":
-            _write(path, planted)
-    (root / "mutants.json").write_text(json.dumps([asdict(mutant) for mutant in mutants]))
-    (root / SWITCHES).write_text((Path(__file__).parent / "switches.py").read_text())
-    _switch_glsl(root)
-    return mutants
 
 
 def _may_be_wrong(path: Path, root: Path) -> bool:

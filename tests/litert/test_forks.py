@@ -1,0 +1,196 @@
+"""Interpreters that are made before a fork, and called in its children."""
+
+import pytest
+
+from tests.support.process import run_python
+
+pytestmark = pytest.mark.mesa
+
+IN_A_CHILD = """
+import os, signal, sys, threading
+import numpy as np
+import gles_delegate as gd
+from tests.support.small import INPUT, check, expected, small_model, with_a_detour
+from tests.support.oracle import assert_close, run, run_litert
+
+def in_children(function, count=1):
+    children = []
+    for number in range(count):
+        child = os.fork()
+        if not child:
+            signal.alarm(100)
+            try:
+                function(number)
+            except Exception as error:
+                print(type(error).__name__, error, flush=True)
+                os._exit(9)
+            sys.exit(0)
+        children.append(child)
+    for child in children:
+        status = os.waitpid(child, 0)[1]
+        assert status == 0, status
+    print("done", flush=True)
+"""
+FORKING = "ignore::DeprecationWarning"  # of Python, which has threads
+
+
+def in_a_child(code: str) -> str:
+    ran = run_python(IN_A_CHILD + code, PYTHONWARNINGS=FORKING)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.mark.parametrize("runs", [0, 1, 3])
+def test_requests_of_several_workers(runs: int) -> None:
+    """As of a server that loads once, and forks; faster programs may be compiled meanwhile."""
+    out = in_a_child(f"""
+i = gd.Interpreter(model_content=small_model())
+i.allocate_tensors()
+for _ in range({runs}):
+    run(i, [INPUT])
+def serve(number):
+    for request in range(6):
+        value = INPUT * (number + request)
+        assert_close(run(i, [value]), [expected(value)])
+in_children(serve, 4)
+assert_close(run(i, [INPUT]), [expected(INPUT)])
+""")
+    assert out == "done\n"
+
+
+def test_shapes_and_values_stay() -> None:
+    out = in_a_child("""
+i = gd.Interpreter(model_content=small_model())
+larger = np.concatenate([INPUT, -INPUT])
+result = i.run({"x": larger})
+(x,), (y,) = i.get_input_details(), i.get_output_details()
+def look(number):
+    assert np.array_equal(i.get_tensor(x["index"]), larger)
+    assert_close([i.get_tensor(y["index"])], [expected(larger)])
+    i.invoke()
+    assert_close([i.get_tensor(y["index"])], [expected(larger)])
+    i.close()
+in_children(look, 2)
+""")
+    assert out == "done\n"
+
+
+def test_nodes_on_the_cpu() -> None:
+    out = in_a_child("""
+s, content = with_a_detour()
+i = gd.Interpreter(model_content=content)
+i.allocate_tensors()
+want = run_litert(content, s.feeds)
+assert_close(run(i, s.feeds), want)
+in_children(lambda number: assert_close(run(i, s.feeds), want), 3)
+assert_close(run(i, s.feeds), want)
+""")
+    assert out == "done\n"
+
+
+def test_threads_of_a_child() -> None:
+    """Their first calls come at once."""
+    out = in_a_child("""
+i = gd.Interpreter(model_content=small_model())
+i.allocate_tensors()
+def serve(number):
+    failed = []
+    def ask(factor):
+        try:
+            result = i.run({"x": INPUT * factor})
+            assert_close(list(result.values()), [expected(INPUT * factor)])
+        except BaseException as error:
+            failed.append(error)
+    threads = [threading.Thread(target=ask, args=(factor,)) for factor in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed, failed
+in_children(serve, 2)
+""")
+    assert out == "done\n"
+
+
+def test_new_interpreters_of_a_child() -> None:
+    out = in_a_child("""
+i = gd.Interpreter(model_content=small_model())
+i.allocate_tensors()
+def make(number):
+    assert len(gd.list_devices()) >= 1
+    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
+        other = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        other.allocate_tensors()
+        assert_close(run(other, [INPUT]), [expected(INPUT)])
+in_children(make, 2)
+""")
+    assert out == "done\n"
+
+
+def test_a_fork_while_other_threads_compile_and_run() -> None:
+    out = in_a_child("""
+ended = threading.Event()
+def work():
+    while not ended.is_set():
+        with gd.Interpreter(model_content=small_model()) as other:
+            other.allocate_tensors()
+            assert_close(run(other, [INPUT]), [expected(INPUT)])
+i = gd.Interpreter(model_content=small_model())
+i.allocate_tensors()
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for _ in range(3):
+    in_children(lambda number: assert_close(run(i, [INPUT]), [expected(INPUT)]), 2)
+ended.set()
+for thread in threads:
+    thread.join()
+""")
+    assert out == "done\n" * 3
+
+
+def test_what_a_child_cannot_have() -> None:
+    """A delegate of the app, a context that is current, a driver of hardware."""
+    out = in_a_child("""
+from gles_delegate.gl.libegl import libegl
+delegate = gd.GpuDelegate()
+theirs = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+theirs.allocate_tensors()
+ours = gd.Interpreter(model_content=small_model())
+ours.allocate_tensors()
+context = gd.EglContext()
+def refused(call):
+    try:
+        call()
+    except gd.ContextError as error:
+        assert "fork" in str(error), error
+    else:
+        raise AssertionError(call)
+in_children(lambda number: refused(theirs.invoke))
+with context:
+    in_children(lambda number: (refused(ours.invoke), refused(gd.list_devices)))
+in_children(lambda number: ours.invoke())
+libegl().has_hardware = True
+in_children(lambda number: (refused(ours.invoke), refused(gd.EglContext)))
+ours.invoke()
+""")
+    assert out == "done\n" * 4
+
+
+def test_a_child_of_a_child() -> None:
+    """A display for it may be lacking; then it says so."""
+    out = in_a_child("""
+i = gd.Interpreter(model_content=small_model())
+i.allocate_tensors()
+def again(number):
+    assert_close(run(i, [INPUT]), [expected(INPUT)])
+    in_children(grandchild)
+def grandchild(number):
+    try:
+        assert_close(run(i, [INPUT]), [expected(INPUT)])
+    except gd.ContextError as error:
+        assert "before this process was forked" in str(error)
+        print("refused", flush=True)
+in_children(again)
+""")
+    assert out.endswith("done\n" * 2)
