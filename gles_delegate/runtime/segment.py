@@ -168,8 +168,15 @@ class Segment:
             if wait_for is not None:
                 wait_on_gpu(thread.gpu.gl, wait_for)
             current = self._start(inputs)
-            empty = partial(self._empty, current.lowered)
-            return self._async_runs.stage(current.session, empty, self._not_computed(current))
+            lowered = current.lowered
+            tensors = lowered.graph.tensors
+            # The outputs that no node computes, and those that are constants.
+            unwritten = {*lowered.graph.outputs}.difference(self.computed, lowered.graph.inputs)
+            others: dict[int, Array] = {
+                i: np.zeros(lowered.shapes[i], tensors[i].dtype) for i in unwritten
+            }
+            others.update(current.constants)
+            return self._async_runs.stage(current.session, partial(self._empty, lowered), others)
 
         if not thread.is_own:
             return thread.run(submit)
@@ -438,14 +445,6 @@ class Segment:
 
     def _empty(self, lowered: Lowered, index: int) -> Array:
         return self._pool.empty(lowered.shapes[index], lowered.graph.tensors[index].dtype)
-
-    def _not_computed(self, current: Prepared) -> dict[int, Array]:
-        """The outputs that are constants, and those that no node computes, which are zeros."""
-        graph = current.lowered.graph
-        shapes = current.lowered.shapes
-        unwritten = {*graph.outputs}.difference(self.computed, graph.inputs)
-        zeros = {index: np.zeros(shapes[index], graph.tensors[index].dtype) for index in unwritten}
-        return {**zeros, **current.constants}
 
     def _edge(self, lowered: Lowered, index: int) -> Edge:
         limits = self._thread.gpu.limits
