@@ -107,7 +107,9 @@ class DelegationReport:
     def _rows(self) -> list[tuple[str, ...]]:
         rows: list[tuple[str, ...]] = [("subgraph", "node", "op", "version", "runs on", "why")]
         for n in self.nodes:
-            processor = "folded" if n.folded else "GPU" if n.delegated else "CPU"
+            processor = "GPU" if n.delegated else "CPU"
+            if n.folded:
+                processor = "folded"
             rows.append((str(n.subgraph), str(n.index), n.op, str(n.version), processor, n.reason))
         if not any(n.subgraph for n in self.nodes):
             rows = [row[1:] for row in rows]

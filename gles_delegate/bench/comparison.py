@@ -136,7 +136,8 @@ def compare_with(
         makers = {index: node for node in subgraph.nodes for index in node.outputs}
         is_rounded = any(has_dynamic_range(subgraph, node) for node in subgraph.nodes)
         for index, one, other in zip(outputs, run(ours), expected, strict=True):
-            tensor, node = subgraph.tensors[index], makers.get(index)
+            tensor = subgraph.tensors[index]
+            node = makers.get(index)
             differences.append(_difference(tensor, node, one, other, tolerance, steps, is_rounded))
     if all(difference.passed for difference in differences):
         return differences
@@ -216,7 +217,7 @@ def compare_nodes(
     }
     options = replace(options or GpuDelegateOptions(), max_delegated_partitions=len(graph.nodes))
     with GpuDelegate(options) as delegate:
-        delegation = delegate.bind(graph, keep=True).first
+        delegation = delegate.bind(graph, keep_all=True).first
         nodes = delegation.report.nodes
         for node in [graph.nodes[n.index] for n in nodes if n.delegated and not n.folded]:
             if opaque.intersection(node.inputs):
@@ -224,7 +225,8 @@ def compare_nodes(
             is_rounded = has_dynamic_range(graph, node)
             for index, result in _run_node(delegation, node, shapes, theirs).items():
                 if index not in opaque:
-                    tensor, expected = graph.tensors[index], theirs.get_tensor(index)
+                    tensor = graph.tensors[index]
+                    expected = theirs.get_tensor(index)
                     yield _difference(tensor, node, result, expected, tolerance, steps, is_rounded)
 
 
@@ -233,12 +235,13 @@ def _run_node(
 ) -> dict[int, Array]:
     """The outputs of a node on the GPU, from the tensors of an interpreter."""
     segment = delegation.segment([node.index])
-    new_shapes = segment.prepare(shapes, {i: theirs.get_tensor(i) for i in segment.deciding})
+    new_shapes = segment.prepare(shapes, {i: theirs.get_tensor(i) for i in segment.shape_inputs})
+    prepared = segment.require()
     results = {
         index: np.zeros(new_shapes[index], delegation.graph.tensors[index].dtype)
-        for index in segment.outputs
+        for index in prepared.outputs
     }
-    segment.invoke({i: theirs.get_tensor(i) for i in segment.inputs}, results)
+    segment.invoke({i: theirs.get_tensor(i) for i in prepared.session.inputs}, results)
     delegation.drop(segment)
     return results
 
@@ -311,7 +314,8 @@ def _difference(
         )
     if is_rounded:
         tolerance = max(tolerance, DYNAMIC_RANGE)
-    is_real, zero = theirs.dtype.kind in "fc", (tensor.quantization.zero_points or (0,))[0]
+    is_real = theirs.dtype.kind in "fc"
+    zero = (tensor.quantization.zero_points or (0,))[0]
     return Difference(
         tensor.index,
         tensor.name,

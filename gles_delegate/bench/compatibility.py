@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from gles_delegate.bench.device import half_slowdown
+from gles_delegate.bench.kernels import half_slowdown
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
@@ -90,7 +90,9 @@ class CompatibilityList:
 
         If it passed, each call measures two convolutions in a new context.
         """
-        index, halves, is_better = self._device_index, self._with("float16"), False
+        index = self._device_index
+        halves = self._with("float16")
+        is_better = False
         if halves and all(check.passed for check in halves):
             with suppress(DelegateError):
                 gpu = GpuContext(None, index)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import inf
 from statistics import geometric_mean, median
 from time import monotonic, perf_counter
 
-import flatbuffers
 import numpy as np
 
+from gles_delegate.bench.kernels import KERNELS, RUNS, KernelCase, KernelTimer, main_dispatch
 from gles_delegate.device import profiles
 from gles_delegate.device.profiles import Profile
-from gles_delegate.errors import GLError, OutOfGpuMemoryError, ShaderError
+from gles_delegate.errors import GLError
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.context import GpuContext
-from gles_delegate.model.flatbuffer import FlatTable
 from gles_delegate.model.graph import Graph, one_node_graph
-from gles_delegate.planning.lowering import Lowered, lower_graph
-from gles_delegate.planning.plan import Plan, make_plan
+from gles_delegate.planning.lowering import Lowered
+from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.programs import Progress
-from gles_delegate.runtime.session import Session
-from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import assemble
 from gles_delegate.shaders.dispatch import Dispatch
 
@@ -31,49 +27,6 @@ _COPIED = (1, 2048, 1024, 4)
 """Shape of 32 MiB, with four channels so that the copy converts no layout."""
 _CHAIN = 64
 """Tiny dispatches that each wait for the previous one."""
-_RUNS, _TIME_LIMIT = 10, 0.3
-"""Maximum number of runs of one measurement, and seconds after which no run starts."""
-
-
-@dataclass(frozen=True)
-class KernelCase:
-    """A convolution of a square picture, `size` pixels wide, with SAME padding."""
-
-    name: str
-    op: str
-    size: int
-    channels: int
-    outputs: int
-    window: int
-    stride: int = 1
-
-    def __str__(self) -> str:
-        sizes = f"{self.size}x{self.size}x{self.channels} to {self.outputs}"
-        return f"{self.name}, {sizes}" + (f", stride {self.stride}" if self.stride > 1 else "")
-
-    def graph(self) -> Graph:
-        """A model of this one node."""
-        rng = np.random.default_rng(0)
-        first = 1 if self.op == "DEPTHWISE_CONV_2D" else self.outputs
-        weights = rng.standard_normal((first, self.window, self.window, self.channels), np.float32)
-        out = self.size // self.stride
-        options = flatbuffers.Builder()
-        options.StartObject(3)
-        for slot in (1, 2):  # stride_w and stride_h of both ops
-            options.PrependInt32Slot(slot, self.stride, 0)
-        options.Finish(options.EndObject())
-        table = FlatTable.root(bytes(options.Output()))
-        x = np.empty((1, self.size, self.size, self.channels), np.float32)
-        y = np.empty((1, out, out, self.outputs), np.float32)
-        return one_node_graph(self.op, (x, weights, y), table)
-
-
-KERNELS = (
-    KernelCase("1x1", "CONV_2D", 56, 128, 128, 1),
-    KernelCase("3x3", "CONV_2D", 56, 64, 32, 3),
-    KernelCase("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3),
-    KernelCase("depthwise 3x3", "DEPTHWISE_CONV_2D", 112, 64, 64, 3, stride=2),
-)
 
 
 @dataclass(frozen=True)
@@ -139,7 +92,8 @@ class DeviceSpeed:
 
 def name_profile(profile: Profile) -> str:
     """The name of a profile, if need be of one with another storage; "" if there is none."""
-    named, half = profiles.NAMED.items(), profile.half_storage
+    named = profiles.NAMED.items()
+    half = profile.half_storage
     exact = (name for name, other in named if other == profile)
     alike = (name for name, other in named if replace(other, half_storage=half) == profile)
     return next(exact, next(alike, ""))
@@ -153,62 +107,44 @@ def measure(gpu: GpuContext, seconds: float, progress: Progress) -> DeviceSpeed:
         progress: Called with the number of finished tiles, and the total.
     """
     with gpu.guard():
-        return _Bench(gpu, monotonic() + seconds, progress).run()
-
-
-def half_slowdown(gpu: GpuContext) -> float:
-    """Ratio of convolution time, float16 to float32 storage; infinite if unknown."""
-    with gpu.guard():
-        return mean_slowdown(_Bench(gpu, inf, lambda done, total: None).half())
-
-
-def mean_slowdown(half: Mapping[str, float]) -> float:
-    """The mean of `DeviceSpeed.half`; infinite if it is empty."""
-    return geometric_mean(half.values()) if half else inf
+        return _Bench(KernelTimer(gpu), monotonic() + seconds, progress).run()
 
 
 @dataclass
 class _Bench:
     """The measurements; they run inside the guard of the context."""
 
-    _gpu: GpuContext
+    _timer: KernelTimer
     _end: float
     _progress: Progress
 
     def run(self) -> DeviceSpeed:
-        gpu, first = self._gpu, KERNELS[0]
+        timer = self._timer
+        gpu = timer.gpu
         name = name_profile(gpu.limits.profile) or "its own"
         self._progress(0, 1)
         x = np.empty(_COPIED, np.float32)
-        lowered, plan = self._plan(one_node_graph("ABS", (x, x)))
-        time = self._seconds(lowered, plan)
-        copy = 2 * _main(plan).output.nbytes / time if time else 0.0
+        lowered, plan = timer.plan(one_node_graph("ABS", (x, x)))
+        time = timer.seconds(lowered, plan)
+        copy = 2 * main_dispatch(plan).output.nbytes / time if time else 0.0
         dispatch, dispatch_cpu = self._dispatch()
         tiles, left_out = self._tiles(name)
-        half = self.half()
-        reads, most_texels = {}, 0
+        half = timer.half()
+        reads = {}
+        most_texels = 0
         with suppress(GLError):  # it may lack buffer textures
             most_texels = gpu.gl.integer(gl_names.MAX_TEXTURE_BUFFER_SIZE)
         for form, texels in (("storage blocks", 0), ("buffer textures", most_texels)):
             limits = replace(gpu.limits, buffer_texels=texels)
-            reader = _Bench(gpu.with_limits(limits), self._end, self._progress)
-            lowered, plan = reader._plan(first.graph())
-            if assemble(_main(plan), limits).image_reads == bool(texels):
-                time = reader._seconds(lowered, plan)
-                reads[form] = _main(plan).flops / time / 1e9 if time else 0.0
+            reader = KernelTimer(gpu.with_limits(limits))
+            lowered, plan = reader.plan(KERNELS[0].graph())
+            if assemble(main_dispatch(plan), limits).image_reads == bool(texels):
+                time = reader.seconds(lowered, plan)
+                reads[form] = main_dispatch(plan).flops / time / 1e9 if time else 0.0
         return DeviceSpeed(
             gpu.driver.timers, copy, dispatch, dispatch_cpu, half, reads, tiles, name,
             {} if gpu.limits.profile.searches else _slowdowns(tiles), left_out,
         )  # fmt: skip
-
-    def half(self) -> dict[str, float]:
-        """Each kernel's time with float16 storage, divided by its time with float32."""
-        ratios = {}
-        for kernel in KERNELS[::2]:
-            times = [self._seconds(*self._plan(kernel.graph(), half=h)) for h in (False, True)]
-            if times[0] and times[1]:
-                ratios[str(kernel)] = times[1] / times[0]
-        return ratios
 
     def _tiles(self, name: str) -> tuple[list[TileTime], int]:
         """Times of the profiles' tiles, and the number of those left out."""
@@ -218,14 +154,14 @@ class _Bench:
             self._progress(done, len(candidates))
             if monotonic() > self._end:
                 break
-            times.append(replace(tile, seconds=self._seconds(lowered, plan)))
+            times.append(replace(tile, seconds=self._timer.seconds(lowered, plan)))
         order = [str(kernel) for kernel in KERNELS]
         times.sort(key=lambda tile: (order.index(tile.kernel), tile.seconds or np.inf))
         return times, len(candidates) - len(times)
 
     def _candidates(self, name: str) -> list[tuple[TileTime, Lowered, Plan]]:
         """Every profile's tiles for each kernel; the profile in use, called `name`, first."""
-        limits = self._gpu.limits
+        limits = self._timer.gpu.limits
         named = {name: limits.profile}
         if not limits.profile.searches:
             others = profiles.NAMED.items()
@@ -235,8 +171,8 @@ class _Bench:
         for user, profile in named.items():
             for choice in range(profile.choices):
                 for kernel in KERNELS:
-                    lowered, plan = self._plan(kernel.graph(), profile, choice)
-                    dispatch = _main(plan)
+                    lowered, plan = self._timer.plan(kernel.graph(), profile, choice)
+                    dispatch = main_dispatch(plan)
                     text = assemble(dispatch, limits).text
                     key = (kernel, text, dispatch.grid, tuple(dispatch.sizes.items()))
                     if key in candidates:
@@ -250,27 +186,6 @@ class _Bench:
                     candidates[key] = tile, lowered, plan
         return list(candidates.values())
 
-    def _plan(
-        self, graph: Graph, profile: Profile | None = None, choice: int = 0, half: bool = False
-    ) -> tuple[Lowered, Plan]:
-        limits = self._gpu.limits
-        limits = replace(limits, profile=profile or limits.profile)
-        nodes = [node.index for node in graph.nodes]
-        lowered = lower_graph(graph, limits, choices=dict.fromkeys(nodes, choice))
-        return lowered, make_plan(lowered, nodes, limits, half)
-
-    def _seconds(self, lowered: Lowered, plan: Plan) -> float | None:
-        """The fastest run of a plan's main dispatch; None if the driver cannot compile it."""
-        with self._session(lowered, plan) as session:
-            if session is None:
-                return None
-            times: list[float] = []
-            end = monotonic() + _TIME_LIMIT
-            while not times or (len(times) < _RUNS and monotonic() < end):
-                profile = session.profile()
-                times += [seconds for dispatch, seconds in profile if dispatch == _main(plan)]
-            return min(times)
-
     def _dispatch(self) -> tuple[float, float]:
         """Seconds of a tiny dispatch that waits for the one before it, and the CPU's part."""
         shape = (1, 1, 1, 4)
@@ -281,8 +196,8 @@ class _Bench:
             replace(kernel.nodes[0], index=i, inputs=(i + 1 if i else 0, 1), outputs=(i + 2,))
             for i in range(_CHAIN)
         )
-        lowered, plan = self._plan(Graph(tensors, nodes, (0,), (_CHAIN + 1,)))
-        with self._session(lowered, plan) as session:
+        lowered, plan = self._timer.plan(Graph(tensors, nodes, (0,), (_CHAIN + 1,)))
+        with self._timer.session(lowered, plan) as session:
             if session is None:
                 return 0.0, 0.0
             inputs = {0: np.zeros(shape, np.float32)}
@@ -290,28 +205,12 @@ class _Bench:
             def each() -> float:
                 begin = perf_counter()
                 session.run(inputs)
-                self._gpu.gl.glFinish()
+                self._timer.gpu.gl.glFinish()
                 return (perf_counter() - begin) / len(plan.dispatches)
 
-            busy = median(each() for _ in range(2 * _RUNS))
+            busy = median(each() for _ in range(2 * RUNS))
             with session.idle():
-                return busy, median(each() for _ in range(2 * _RUNS))
-
-    @contextmanager
-    def _session(self, lowered: Lowered, plan: Plan) -> Iterator[Session | None]:
-        """A session that ran once; None if the driver cannot compile or hold it."""
-        try:
-            session = Session(plan, lowered.graph, Shared.by_one(self._gpu))
-        except (ShaderError, OutOfGpuMemoryError):
-            yield None
-            return
-        try:
-            rng = np.random.default_rng(0)
-            shapes = {i: lowered.shapes[i] for i in session.inputs}
-            session.run({i: rng.random(shape, np.float32) for i, shape in shapes.items()})
-            yield session
-        finally:
-            session.release()
+                return busy, median(each() for _ in range(2 * RUNS))
 
 
 def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
@@ -332,7 +231,8 @@ def _slowdowns(tiles: Sequence[TileTime]) -> dict[str, float]:
 
 
 def _tile(kernel: KernelCase, dispatch: Dispatch) -> TileTime:
-    defines, grid = dispatch.defines, dispatch.grid
+    defines = dispatch.defines
+    grid = dispatch.grid
     tile = "x".join(str(defines[name]) for name in ("PIXELS", "SLICES") if name in defines)
     group = f"{grid.pixel_lanes}x{grid.slice_lanes}"
     by_taps = bool(defines.get("BY_TAPS"))
@@ -348,8 +248,3 @@ def _tile(kernel: KernelCase, dispatch: Dispatch) -> TileTime:
     }
     form = ", ".join(form for form, applies in forms.items() if applies)
     return TileTime(str(kernel), tile, group, form, (), (), None, dispatch.flops)
-
-
-def _main(plan: Plan) -> Dispatch:
-    """The dispatch that computes the node; others convert layouts."""
-    return max(plan.dispatches, key=lambda dispatch: (dispatch.flops, dispatch.node))

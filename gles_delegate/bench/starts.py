@@ -80,7 +80,8 @@ def texture_to_texture(model: ModelFile, device_index: int | None = None, runs: 
         with egl, GpuDelegate(context=egl) as delegate:
             gl = Functions(egl.load)
             interpreter = Interpreter(**model.arguments, experimental_delegates=[delegate])
-            source, output = interpreter.get_input_details()[0], interpreter.get_output_details()[0]
+            source = interpreter.get_input_details()[0]
+            output = interpreter.get_output_details()[0]
             frame = PixelTexture(gl, _PICTURE)
             mask = PixelTexture(gl, (*output["shape"][1:3].tolist(), 4))
             frame.write(np.random.default_rng(0).integers(0, 256, _PICTURE, np.uint8))

@@ -114,7 +114,9 @@ def benchmark(
         progress: Called with the number of finished runs, and the total.
         compiling: See `GpuDelegate`.
     """
-    runs, warmup, threads = schedule.runs, schedule.warmup, schedule.threads
+    runs = schedule.runs
+    warmup = schedule.warmup
+    threads = schedule.threads
     with litert_errors(model), without_notices():
         others = {
             name: _runner(litert_cpu(model, name == "litert-builtin", threads=threads), feeds)

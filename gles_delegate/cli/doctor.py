@@ -13,7 +13,8 @@ import click
 from rich.text import Text
 
 from gles_delegate.bench.compatibility import CompatibilityList
-from gles_delegate.bench.device import DeviceSpeed, mean_slowdown, measure, name_profile
+from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
+from gles_delegate.bench.kernels import mean_slowdown
 from gles_delegate.cli import common
 from gles_delegate.errors import ContextError, DelegateError
 from gles_delegate.gl.context import GpuContext

@@ -210,8 +210,8 @@ class _Inspected:
                     common.print_text(f"  {line}")
         for each in data["unrolled"]:
             common.print_text(
-                f"node {each['node']}: its turns are unrolled, because it is not a recurrent layer "
-                f"that runs in one dispatch: {each['reason']}"
+                f"node {each['node']}: its iterations are unrolled, because it is not a recurrent "
+                f"layer that runs in one dispatch: {each['reason']}"
             )
 
     def _print_tensors(

@@ -51,7 +51,8 @@ class Buffer:
 
     def write(self, data: Any, offset: int = 0) -> None:
         """Overwrite bytes from `offset` on with a contiguous array; does not check for errors."""
-        view, target = memoryview(data), gl_names.ARRAY_BUFFER
+        view = memoryview(data)
+        target = gl_names.ARRAY_BUFFER
         if view.nbytes:
             start = _address(view)
             self._gl.unchecked("glBindBuffer")(target, self.name)
@@ -77,7 +78,8 @@ class MappedBuffer(Buffer):
     """
 
     def __init__(self, gl: Functions, size: int) -> None:
-        self._gl, self.size = gl, size
+        self._gl = gl
+        self.size = size
         self.name = gl.generate("Buffers")
         self._copied: int | None = None  # a GLsync after the last copy
         target = gl_names.ARRAY_BUFFER
@@ -91,10 +93,13 @@ class MappedBuffer(Buffer):
 
     def copy_to(self, name: int, offset: int, data: Any) -> None:
         """Have a buffer's bytes from `offset` on overwritten by a contiguous array."""
-        gl, view = self._gl, memoryview(data)
-        source, target = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
+        gl = self._gl
+        view = memoryview(data)
+        source = gl_names.ARRAY_BUFFER
+        target = gl_names.SHADER_STORAGE_BUFFER
         if self._copied is not None:
-            flags, forever = gl_names.SYNC_FLUSH_COMMANDS, gl_names.TIMEOUT_IGNORED
+            flags = gl_names.SYNC_FLUSH_COMMANDS
+            forever = gl_names.TIMEOUT_IGNORED
             gl.unchecked("glClientWaitSync")(self._copied, flags, forever)
             gl.unchecked("glDeleteSync")(self._copied)
         ctypes.memmove(self._start, _address(view), view.nbytes)
@@ -176,7 +181,9 @@ class TexelView:
     def texture(self) -> int:
         """The GL name of its buffer texture, created at the first use; 0 if it may have none."""
         if self._image and not self._texture:
-            gl, target, texels = self._gl, gl_names.TEXTURE_BUFFER, gl_names.RGBA32F
+            gl = self._gl
+            target = gl_names.TEXTURE_BUFFER
+            texels = gl_names.RGBA32F
             self._texture = gl.generate("Textures")
             with on_error(partial(TexelView.release, self)):
                 bound = gl.integer(gl_names.TEXTURE_BINDING_BUFFER)

@@ -62,7 +62,8 @@ def current_functions() -> Functions:
     # The other context may no longer exist, and this one of another kind have its address.
     if _of_thread.handle != handle or _of_thread.version != _version(_of_thread.functions):
         _of_thread.functions = Functions(current_loader())
-        _of_thread.handle, _of_thread.version = handle, _version(_of_thread.functions)
+        _of_thread.version = _version(_of_thread.functions)
+        _of_thread.handle = handle
     return _of_thread.functions
 
 
@@ -73,7 +74,8 @@ def _version(functions: Functions) -> bytes:
 class _OfThread(threading.local):
     """The functions of the context that was current last."""
 
-    handle, version = 0, b""
+    handle = 0
+    version = b""
     functions: Functions
 
 

@@ -125,7 +125,8 @@ class NativeContext:
         self.egl.eglMakeCurrent(self.display.handle, self.surface, self.surface, self.handle)
 
     def destroy(self) -> None:
-        egl, display = self.egl, self.display.handle
+        egl = self.egl
+        display = self.display.handle
         steps = [partial(egl.eglDestroyContext, display, self.handle)]
         if self.is_current:  # a context that is current outlives eglDestroyContext
             steps.insert(0, partial(egl.eglMakeCurrent, display, 0, 0, 0))
@@ -248,7 +249,8 @@ def _created(egl: LibEgl, display: Display, share: int, request: _Request) -> Na
     surfaceless = "EGL_KHR_surfaceless_context" in display.extensions
     configless = surfaceless and "EGL_KHR_no_config_context" in display.extensions
     egl.eglBindAPI(request.api)
-    config, count = Handle(), c_int32()
+    config = Handle()
+    count = c_int32()
     if not configless:
         surface_type = 0 if surfaceless else _PBUFFER_BIT
         wanted = attributes(_RENDERABLE_TYPE, request.renderable, _SURFACE_TYPE, surface_type)
@@ -316,7 +318,8 @@ def _gbm_device(path: str) -> int:
         node = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError as error:
         raise ContextError(f"{path}: {error}") from error
-    create.restype, create.argtypes = Handle, (c_int32,)
+    create.restype = Handle
+    create.argtypes = (c_int32,)
     device = int(create(node))
     if not device:
         os.close(node)

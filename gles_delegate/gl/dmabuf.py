@@ -69,7 +69,8 @@ class ImportedTexture(Closing):
     def close(self) -> None:
         """Free the texture; its context must be current. The dma-buf stays the caller's."""
         if self._image:
-            image, name = self._image, ctypes.c_uint(self.glo)
+            image = self._image
+            name = ctypes.c_uint(self.glo)
             self._image = self.glo = 0
             in_any_case(
                 (
@@ -133,7 +134,8 @@ def _imported(
             raise ValueError(f"fourcc must be four ASCII characters, not {fourcc!r}")
         fourcc = int.from_bytes(fourcc.encode(), "little")
     _check_descriptor(fd)
-    egl, display = libegl(), _display(EXTENSION if modifier is None else WITH_MODIFIERS)
+    egl = libegl()
+    display = _display(EXTENSION if modifier is None else WITH_MODIFIERS)
     gl = Functions(lambda name: int(egl.eglGetProcAddress(name.encode())))
     if external is not None and EXTERNAL not in gl.extensions():
         raise ContextError(
@@ -183,7 +185,7 @@ class _Plane:
 
 
 _WHOLE = {"YUY2": "YUYV", "I420": "YU12", "YUV420": "YU12"}
-"""The DRM formats of pictures with another name, of those that are not a `_Plane`."""
+"""DRM's names of whole-picture formats, where they differ."""
 _I420 = (_Plane("R8  ", 1), _Plane("R8  ", 1, 2, 2), _Plane("R8  ", 1, 2, 2))
 _LAYOUTS: Mapping[str, tuple[_Plane, ...]] = {
     "NV12": (_Plane("R8  ", 1), _Plane("GR88", 2, 2, 2)),

@@ -89,7 +89,8 @@ class DrawProgram:
         self._gl.glDeleteProgram(self.name)
 
     def _require(self, kind: str, name: int, status: int) -> None:
-        done, log = c_int(), ctypes.create_string_buffer(4096)
+        done = c_int()
+        log = ctypes.create_string_buffer(4096)
         getattr(self._gl, f"glGet{kind}iv")(name, status, done)
         if not done.value:
             getattr(self._gl, f"glGet{kind}InfoLog")(name, len(log), None, log)
@@ -122,8 +123,10 @@ class Instances:
 
     def draw(self, data: np.ndarray[tuple[int, ...], np.dtype[np.float32]], corners: int) -> None:
         """Draw a strip of triangles for each row of numbers, blended by their alpha."""
-        gl, rows = self._gl, np.ascontiguousarray(data)
-        at, i = gl.first_buffer, "i" * len(gl.first_buffer)
+        gl = self._gl
+        rows = np.ascontiguousarray(data)
+        at = gl.first_buffer
+        i = "i" * len(gl.first_buffer)
         kinds = gl_names.SRC_ALPHA, gl_names.ONE_MINUS_SRC_ALPHA
         getattr(gl, f"glEnable{i}")(gl_names.BLEND, *at)
         getattr(gl, f"glBlendFuncSeparate{i}")(*at, *kinds, *kinds)
@@ -230,7 +233,9 @@ def _numbers(gl: Functions, query: int, at: tuple[int, ...], count: int = 1) -> 
 
 def _values(gl: Functions) -> tuple[list[Call], list[Call]]:
     """The same for color masks, blending, polygon modes, clip control and the viewport."""
-    is_es, first, i = gl.version[0], gl.first_buffer, "i" * len(gl.first_buffer)
+    is_es = gl.version[0]
+    first = gl.first_buffer
+    i = "i" * len(gl.first_buffer)
     functions, equations = (
         [n for query in queries for n in _numbers(gl, query, first)]
         for queries in (gl_names.BLEND_FUNCTION, gl_names.BLEND_EQUATION)

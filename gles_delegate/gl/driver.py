@@ -148,7 +148,8 @@ def require_version(gl: Functions) -> tuple[bool, tuple[int, int]]:
     """
     gl.forget_errors()
     version = gl.string(gl_names.VERSION)
-    is_es, number = "OpenGL ES" in version, _number(r"(\d+)\.(\d+)", version)
+    is_es = "OpenGL ES" in version
+    number = _number(r"(\d+)\.(\d+)", version)
     if number < ((3, 1) if is_es else (4, 3)):
         renderer = gl.string(gl_names.RENDERER)
         raise ContextError(

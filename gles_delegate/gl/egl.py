@@ -275,5 +275,6 @@ class EglContext:
         return self._native
 
     def _destroyed(self, found: str) -> DestroyedError:
-        self._is_destroyed, self._native = True, None
+        self._is_destroyed = True
+        self._native = None
         return DestroyedError(found)

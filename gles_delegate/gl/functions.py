@@ -352,7 +352,8 @@ class Functions:
 
     def group(self, text: str) -> tuple[GlCall, GlCall]:
         """The calls that begin and end a debug group; the driver must have GL_KHR_debug."""
-        suffix, limit = self.debug_suffix, self.integer(MAX_DEBUG_MESSAGE_LENGTH)
+        suffix = self.debug_suffix
+        limit = self.integer(MAX_DEBUG_MESSAGE_LENGTH)
         data = text.encode("utf-8", "replace")[: limit - 1]
         begin = self.prepared(
             f"glPushDebugGroup{suffix}", DEBUG_SOURCE_APPLICATION, 0, len(data), data
@@ -395,7 +396,8 @@ class Functions:
         return self._pixel_state(PACK_STATE | upside_down, _PACK_SWAP_BYTES)
 
     def _pixel_state(self, usual: dict[int, int], swap_bytes: int) -> PixelState:
-        stored, transferred = dict(usual), {}
+        stored = dict(usual)
+        transferred = {}
         if not self.version[0]:
             stored[swap_bytes] = 0
             if not self.is_core:
@@ -434,7 +436,8 @@ class Functions:
     def first_buffer(self) -> tuple[int, ...]:
         """The index of draw buffer 0 in calls, where each draw buffer has its own state."""
         is_es, *version = self.version
-        return (0,) if version >= ([3, 2] if is_es else [4, 0]) else ()
+        needed = [3, 2] if is_es else [4, 0]
+        return (0,) if version >= needed else ()
 
     @cached_property
     def first_viewport(self) -> tuple[int, ...]:

@@ -154,7 +154,8 @@ class LibEgl:
         function: Any
         try:
             function = self._library[name]
-            function.restype, function.argtypes = result, arguments
+            function.restype = result
+            function.argtypes = arguments
         except AttributeError:
             address = self.eglGetProcAddress(name.encode())
             if not address:
@@ -211,7 +212,8 @@ class LibEgl:
 
     def initialized(self, platform: str, handle: int) -> Display:
         """The display of an EGLDisplay, initialized; raises GLError if that fails."""
-        major, minor = _Int(), _Int()
+        major = _Int()
+        minor = _Int()
         if not self.is_started:
             load_mesa_apart()
         self.eglInitialize(handle, ctypes.byref(major), ctypes.byref(minor))

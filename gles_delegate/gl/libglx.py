@@ -134,7 +134,11 @@ class OsmesaBinding:
         context = osmesa.OSMesaGetCurrentContext() if osmesa is not None else None
         if osmesa is None or not context:
             return None
-        kind, width, height, form, buffer = c_int(), c_int(), c_int(), c_int(), c_void_p()
+        kind = c_int()
+        width = c_int()
+        height = c_int()
+        form = c_int()
+        buffer = c_void_p()
         osmesa.OSMesaGetIntegerv(_OSMESA_TYPE, byref(kind))
         sizes = byref(width), byref(height), byref(form)
         osmesa.OSMesaGetColorBuffer(context, *sizes, byref(buffer))

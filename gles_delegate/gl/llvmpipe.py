@@ -28,7 +28,8 @@ _TASKS = Path("/proc/self/task")
 
 def require_executable_memory() -> None:
     """Raise ContextError if the process may not make memory executable; LLVM would crash."""
-    libc, size = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
+    libc = ctypes.CDLL(None, use_errno=True)
+    size = mmap.PAGESIZE
     memory = mmap.mmap(-1, size)
     start = ctypes.c_char.from_buffer(memory)
     refused = libc.mprotect(ctypes.byref(start), size, mmap.PROT_READ | mmap.PROT_EXEC)

@@ -14,8 +14,7 @@ class Mark:
     """A sampler object with a random parameter in the current context.
 
     The context's address does not identify it: drivers give it to the next context once it is
-    destroyed. Contexts that share objects with it have the mark too, and what else was created
-    there.
+    destroyed. Contexts that share objects with it also see the mark, as they see its other objects.
     """
 
     def __init__(self, gl: Functions) -> None:

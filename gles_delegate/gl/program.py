@@ -63,13 +63,15 @@ class Program:
         size = self.binary_bytes
         if not size:
             return b""
-        kind, data = ctypes.c_uint(), ctypes.create_string_buffer(size)
+        kind = ctypes.c_uint()
+        data = ctypes.create_string_buffer(size)
         self._gl.glGetProgramBinary(self.name, size, None, kind, data)
         return _KIND.pack(kind.value) + data.raw
 
     def release(self) -> None:
         shader, self._shader = self._shader, 0
-        gl, name = self._gl, self.name
+        gl = self._gl
+        name = self.name
         in_any_case((lambda: gl.glDeleteShader(shader), lambda: gl.glDeleteProgram(name)))
 
     def start(self) -> None:

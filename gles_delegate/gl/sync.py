@@ -131,7 +131,8 @@ class Fence(Closing):
 
     def _wait(self, timeout: float | None) -> bool:
         limit = gl_names.TIMEOUT_IGNORED if timeout is None else max(int(timeout * 1e9), 0)
-        flags, sync = gl_names.SYNC_FLUSH_COMMANDS, self._sync
+        flags = gl_names.SYNC_FLUSH_COMMANDS
+        sync = self._sync
         if sync is None:  # another thread has waited for it
             return True
         state = self._gl.glClientWaitSync(sync, flags, limit)

@@ -79,7 +79,8 @@ class Watch(ABC):
 
     def change(self) -> str:
         """Description of what the object has become; empty if unchanged. See `require`."""
-        handle, name = self._handle, self._name
+        handle = self._handle
+        name = self._name
         if handle is not name:
             # A released moderngl object keeps its name, which GL may have reused.
             is_released = type(getattr(handle, "mglo", None)).__name__ == "InvalidObject"
@@ -100,7 +101,8 @@ class BufferWatch(Watch):
         self._size = size
 
     def _change(self) -> str:
-        call, size = self._gl.unchecked, ctypes.c_int64()
+        call = self._gl.unchecked
+        size = ctypes.c_int64()
         if not call("glIsBuffer")(self._name):
             return "that it was released"
         call("glBindBuffer")(gl_names.ARRAY_BUFFER, self._name)  # the guard restores it
@@ -116,7 +118,9 @@ class TextureWatch(Watch):
         self._level = level
 
     def _change(self) -> str:
-        call, value, target = self._gl.unchecked, ctypes.c_int(), gl_names.TEXTURE_2D
+        call = self._gl.unchecked
+        value = ctypes.c_int()
+        target = gl_names.TEXTURE_2D
         if not call("glIsTexture")(self._name):
             return "that it was released"
         if self._level.external:
@@ -166,7 +170,8 @@ def buffer_size(gpu: GpuContext, buffer: Any) -> tuple[int, int]:
 
     Raises ValueError if there is no such buffer in this context; see also `_name`.
     """
-    gl, name = gpu.gl, _name(gpu, buffer, "buffer")
+    gl = gpu.gl
+    name = _name(gpu, buffer, "buffer")
     if not gl.glIsBuffer(name):
         raise ValueError(_no_such("buffer", name))
     size = ctypes.c_int64()
@@ -187,7 +192,8 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
 
     Raises ValueError if there is no such 2D texture, or it is empty; see also `_name`.
     """
-    gl, name = gpu.gl, _name(gpu, texture, "texture")
+    gl = gpu.gl
+    name = _name(gpu, texture, "texture")
     if not gl.glIsTexture(name):
         raise ValueError(_no_such("texture", name))
 
@@ -207,7 +213,8 @@ def texture_level(gpu: GpuContext, texture: Any) -> TextureLevel:
                 f"expected a 2D texture, found the name {name} of another kind (an external one "
                 "needs an object with glo, size and external = True)"
             )
-        base, last = _base_level(gl), ctypes.c_int()
+        base = _base_level(gl)
+        last = ctypes.c_int()
         gl.unchecked("glGetTexParameteriv")(gl_names.TEXTURE_2D, gl_names.TEXTURE_MAX_LEVEL, last)
         if base > last.value:
             raise ValueError(

@@ -141,11 +141,11 @@ class GpuDelegate(NotPickled, Closing):
         """
         return MemoryReport() if self._closed or self._bound is None else self._bound.memory()
 
-    def bind(self, graph: Graph, keep: bool = False) -> BoundModel:
+    def bind(self, graph: Graph, keep_all: bool = False) -> BoundModel:
         """Bind a model: fixes the thread and the context, and lowers the graph.
 
         Args:
-            keep: See `BoundModel`.
+            keep_all: See `BoundModel`.
 
         Raises:
             ContextError: There is no usable context.
@@ -177,7 +177,7 @@ class GpuDelegate(NotPickled, Closing):
             if self.options.verify:
                 self._thread.gpu.refuse(wrong_ops(self._thread, self.options))
             self._bound = BoundModel(
-                graph, self._thread, self.options, self._bindings, progress, keep
+                graph, self._thread, self.options, self._bindings, progress, keep_all
             )
         except BaseException:
             self._thread.close(lambda: None)

@@ -6,7 +6,7 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -123,7 +123,8 @@ def tried_apart() -> str:
     """The reason why LiteRT fails to run the accelerator in another process; "" if it works."""
     command = [sys.executable, "-c", _TRIAL]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    status, text = done.returncode, " ".join(done.stdout.split())
+    status = done.returncode
+    text = " ".join(done.stdout.split())
     if not status:
         return ""
     if text:
@@ -147,7 +148,8 @@ def try_accelerator() -> None:
         model = CompiledModel.from_buffer(
             trial_model(), hardware_accel=HardwareAccelerator.GPU, environment=environment
         )
-        inputs, outputs = model.create_input_buffers(0), model.create_output_buffers(0)
+        inputs = model.create_input_buffers(0)
+        outputs = model.create_output_buffers(0)
         inputs[0].write(values)
         model.run_by_index(0, inputs, outputs)
         if not np.array_equal(outputs[0].read(values.size, np.float32), -values):
@@ -242,5 +244,7 @@ class _Unused(FixedModel):
         shapes = {tensor.index: tensor.shape for tensor in graph.tensors}
         super().__init__([node.index for node in graph.nodes], shapes)
 
-    def invoke_on(self, arrays: Mapping[int, Array]) -> None:
+    def invoke_on(
+        self, array: Callable[[int], Array], allocated: Collection[int], reads_bound: bool
+    ) -> None:
         raise LiteRtError("expected LiteRT to leave this subgraph to the node that runs it")

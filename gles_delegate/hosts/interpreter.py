@@ -178,7 +178,9 @@ class Interpreter(NotPickled, Closing):
             except BaseException:
                 self._litert = litert
                 raise
-            self._bound, self._hosts, self._lock.thread = bound, {0: host}, bound.thread
+            self._bound = bound
+            self._hosts = {0: host}
+            self._lock.thread = bound.thread
             self._views = []  # those that are left keep the memory of the host before
 
     def _renew(self) -> None:
@@ -239,7 +241,8 @@ class Interpreter(NotPickled, Closing):
         sides = {"input": self.get_input_details(), "output": self.get_output_details()}
         for side, tensors in sides.items():
             for each in tensors:
-                shape, dtype = each["shape"].tolist(), np.dtype(each["dtype"]).name
+                shape = each["shape"].tolist()
+                dtype = np.dtype(each["dtype"]).name
                 rows.append((side, str(each["index"]), each["name"], dtype, str(shape)))
         return html_table(rows, self._described(lambda path: path.name))
 
@@ -524,7 +527,8 @@ class Interpreter(NotPickled, Closing):
         return [self._get_op_details(node.index) for node in self._graph.nodes]
 
     def _get_op_details(self, op_index: int) -> dict[str, Any]:
-        tensors, nodes = self._graph.tensors, self._graph.nodes
+        tensors = self._graph.tensors
+        nodes = self._graph.nodes
         if not 0 <= op_index < len(nodes):
             raise ValueError(f"Invalid node index {op_index}: there are {len(nodes)} nodes")
         node = nodes[op_index]

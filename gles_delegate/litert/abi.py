@@ -137,7 +137,8 @@ def ints(array: Any) -> tuple[int, ...]:
 def allocated_ints(ints: Sequence[int]) -> int:
     """A TfLiteIntArray that LiteRT frees with the C library's free()."""
     malloc = ctypes.CDLL(None).malloc
-    malloc.restype, malloc.argtypes = c_void_p, [c_size_t]
+    malloc.restype = c_void_p
+    malloc.argtypes = [c_size_t]
     array = (c_int * (1 + len(ints)))(len(ints), *ints)
     address: int | None = malloc(sizeof(array))
     if not address:

@@ -1,7 +1,10 @@
 """LiteRT 2's GPU accelerator: what it does to LiteRT, tried with ai-edge-litert 2.2 and 2.3.
 
-- It writes the library that `Environment.create(runtime_path=...)` loads: LiteRT has no other way
-  to add an accelerator. It is an ELF file of nothing but data, filled with Python callbacks.
+- It writes the library that `Environment.create(runtime_path=...)` loads, an ELF file of nothing
+  but data, filled with Python callbacks. With LiteRT's wheel for Python there is no other way to
+  add an accelerator. A program in C can also set `LiteRtStaticLinkedAcceleratorGpuDef`, or call
+  `LiteRtRegisterAccelerator`; but a second copy of LiteRT, which exports nothing, makes Python's
+  environments, and these are C++ objects of a private layout.
 - It reads a model's address from LiteRT's options for accelerators: no function returns it.
 - It wraps two functions of LiteRT's module, so that one thread at a time creates models: in LiteRT,
   two would wait for each other forever.
@@ -162,7 +165,9 @@ def _address_of_model(options: int) -> int:
 
     It is the first field of the structure in litert/runtime/dispatch/dispatch_opaque_options.cc.
     """
-    runtime, opaque, address = _runtime(), c_void_p(), POINTER(c_void_p)()
+    runtime = _runtime()
+    opaque = c_void_p()
+    address = POINTER(c_void_p)()
     runtime.LiteRtGetOpaqueOptions.argtypes = [c_void_p, POINTER(c_void_p)]
     runtime.LiteRtFindOpaqueOptionsData.argtypes = [c_void_p, ctypes.c_char_p, c_void_p]
     if (
@@ -189,7 +194,8 @@ def create_in_turn() -> None:
     while it holds the GIL, so it has to wait in Python instead. Raises LiteRtError if LiteRT's
     functions have moved.
     """
-    lock, module = Lock(), import_module("ai_edge_litert._pywrap_litert_compiled_model_wrapper")
+    lock = Lock()
+    module = import_module("ai_edge_litert._pywrap_litert_compiled_model_wrapper")
     for name in ("CreateCompiledModelFromFile", "CreateCompiledModelFromBuffer"):
         if not hasattr(module, name):
             raise LiteRtError(f"expected {name} in LiteRT's {module.__name__}, found none")

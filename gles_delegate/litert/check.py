@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -109,8 +109,6 @@ class _TrialModel(FixedModel):
     """Takes the node of `trial_model`; its result differs from LiteRT's."""
 
     SHAPE = (2, 3)
-    inputs: tuple[int, ...] = (0,)
-    outputs: tuple[int, ...] = (1,)
 
     def __init__(self) -> None:
         super().__init__((0,), {0: self.SHAPE, 1: self.SHAPE})
@@ -122,8 +120,10 @@ class _TrialModel(FixedModel):
             raise LiteRtError(f"expected the shape {self.SHAPE}, found {shapes}")
         return super().prepare(shapes)
 
-    def invoke_on(self, arrays: Mapping[int, Array]) -> None:
-        np.add(arrays[0], 7, out=arrays[1])
+    def invoke_on(
+        self, array: Callable[[int], Array], allocated: Collection[int], reads_bound: bool
+    ) -> None:
+        np.add(array(0), 7, out=array(1))
 
 
 def trial_model() -> bytes:
@@ -146,7 +146,9 @@ def trial_model() -> bytes:
         return int(builder.CreateNumpyVector(np.array(values, np.int32)))
 
     link = "UOffsetTRelative"
-    shape, zero, one = ints(*_TrialModel.SHAPE), ints(0), ints(1)
+    shape = ints(*_TrialModel.SHAPE)
+    zero = ints(0)
+    one = ints(1)
     names = [int(builder.CreateString(name)) for name in ("x", "y")]
     common = ((0, link, shape), (1, "Int8", SCHEMA_NUMBERS["float32"]))
     tensors = vector(*(table(*common, (3, link, name)) for name in names))
@@ -154,7 +156,8 @@ def trial_model() -> bytes:
     graph = table((0, link, tensors), (1, link, zero), (2, link, one), (3, link, operators))
     neg = BUILTIN_OPERATORS.index("NEG")
     codes = vector(table((0, "Int8", neg), (2, "Int32", 1), (3, "Int32", neg)))
-    subgraphs, buffers = vector(graph, graph), vector(table())
+    subgraphs = vector(graph, graph)
+    buffers = vector(table())
     model = table((0, "Uint32", 3), (1, link, codes), (2, link, subgraphs), (4, link, buffers))
     builder.Finish(model, FILE_IDENTIFIER)
     return bytes(builder.Output())

@@ -14,8 +14,6 @@ from itertools import count
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-import numpy as np
-
 from gles_delegate.litert.abi import (
     ALLOW_DYNAMIC_TENSORS,
     ERROR,
@@ -41,33 +39,22 @@ class Kernel(Protocol):
     """A kernel in LiteRT's plan that runs some nodes on the GPU.
 
     Attributes:
-        inputs: Indices of the tensors that it reads; empty before it is prepared.
-        outputs: Indices of the tensors that it writes; likewise.
-        variables: Indices of the tensors that it reads and writes; likewise.
-        bound_outputs: Indices of the tensors that it writes to the app's buffers or textures.
-        deciding: Indices of the model's inputs whose values give sizes of tensors.
+        shape_inputs: Indices of the model's inputs whose values decide sizes of tensors.
         sized_by: Indices of other tensors whose shapes decide what it computes.
     """
 
     @property
-    def inputs(self) -> tuple[int, ...]: ...
-    @property
-    def outputs(self) -> tuple[int, ...]: ...
-    @property
-    def variables(self) -> tuple[int, ...]: ...
-    @property
-    def bound_outputs(self) -> tuple[int, ...]: ...
-    @property
-    def deciding(self) -> Collection[int]: ...
+    def shape_inputs(self) -> Collection[int]: ...
     @property
     def sized_by(self) -> Collection[int]: ...
 
     def prepare(
         self, shapes: Mapping[int, tuple[int, ...]], values: Mapping[int, Array] | None = None
     ) -> Mapping[int, tuple[int, ...]]: ...
-    def fits(self, values: Mapping[int, Array]) -> bool: ...
-    def invoke_on(self, arrays: Mapping[int, Array]) -> None: ...
-    def read_result(self, index: int) -> Array | None: ...
+    def is_planned_for(self, values: Mapping[int, Array]) -> bool: ...
+    def invoke_on(
+        self, array: Callable[[int], Array], allocated: Collection[int], reads_bound: bool
+    ) -> None: ...
 
 
 class Model(Protocol):
@@ -81,13 +68,11 @@ class Model(Protocol):
     def drop(self, segment: Any) -> None: ...
 
 
-_NONE: tuple[int, ...] = ()
-
-
 class FixedModel:
     """A model that is its own kernel, with tensors whose shapes never change."""
 
-    inputs = outputs = variables = bound_outputs = deciding = sized_by = _NONE
+    shape_inputs: Collection[int] = ()
+    sized_by: Collection[int] = ()
 
     def __init__(self, delegated: Sequence[int], shapes: Mapping[int, tuple[int, ...]]) -> None:
         self.delegated = delegated
@@ -105,12 +90,12 @@ class FixedModel:
     ) -> Mapping[int, tuple[int, ...]]:
         return self.shapes
 
-    def fits(self, values: Mapping[int, Array]) -> bool:
+    def is_planned_for(self, values: Mapping[int, Array]) -> bool:
         return True
 
-    def read_result(self, index: int) -> None: ...
-
-    def invoke_on(self, arrays: Mapping[int, Array]) -> None:
+    def invoke_on(
+        self, array: Callable[[int], Array], allocated: Collection[int], reads_bound: bool
+    ) -> None:
         raise NotImplementedError
 
 
@@ -221,11 +206,12 @@ class _NativeKernel:
     def prepare(self, graph: NativeGraph, node: Any) -> None:
         shapes = {i: graph.shape(i) for i in (*ints(node.inputs), *self._kernel.sized_by)}
         if shapes != self._shapes:
+            self._shapes = None  # after an error it is prepared again
             self._prepared = self._kernel.prepare(shapes)
             self._shapes = shapes
         self._outputs = ints(node.outputs)
         for index in self._outputs:
-            if self._kernel.deciding:
+            if self._kernel.shape_inputs:
                 graph.make_dynamic(index)
             elif graph.shape(index) != self._prepared[index]:
                 graph.resize(index, self._prepared[index])
@@ -233,19 +219,13 @@ class _NativeKernel:
 
     def invoke(self, graph: NativeGraph) -> None:
         kernel = self._kernel
-        if kernel.deciding:
-            values = {index: graph.array(index).copy() for index in kernel.deciding}
-            if not kernel.fits(values):
+        if kernel.shape_inputs:
+            values = {index: graph.array(index).copy() for index in kernel.shape_inputs}
+            if not kernel.is_planned_for(values):
                 self._prepared = kernel.prepare(self._shapes or {}, values)
             for index in self._outputs:
                 graph.resize(index, self._prepared[index])
-        outputs = [index for index in kernel.outputs if index in self._allocated]
-        indices = (*kernel.inputs, *outputs, *kernel.variables)
-        kernel.invoke_on({index: graph.array(index) for index in indices})
-        for index in kernel.bound_outputs if self.owner.reads_back else ():
-            result = kernel.read_result(index)
-            if result is not None:
-                np.copyto(graph.array(index), result)
+        kernel.invoke_on(graph.array, self._allocated, self.owner.reads_back)
 
     def close(self) -> None:
         self._model.drop(self._kernel)
@@ -284,7 +264,8 @@ def _kernel_prepare(context: Any, node: Any) -> int:
     kernel = _kernels.get(node.contents.user_data or 0)
     if kernel is None:
         return ERROR
-    graph, contents = NativeGraph(context), node.contents
+    graph = NativeGraph(context)
+    contents = node.contents
     return kernel.owner.status_of(context, lambda: kernel.prepare(graph, contents))
 
 

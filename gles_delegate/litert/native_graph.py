@@ -55,7 +55,8 @@ class NativeGraph:
 
     def resize(self, index: int, shape: tuple[int, ...]) -> None:
         """Resize a tensor; LiteRT allocates it afterwards."""
-        tensor, sizes = byref(self._tensor(index)), allocated_ints(shape)
+        tensor = byref(self._tensor(index))
+        sizes = allocated_ints(shape)
         status = self._context.contents.resize_tensor(self._context, tensor, sizes)
         require_ok(status, "ResizeTensor")
 
@@ -63,7 +64,8 @@ class NativeGraph:
         """Make LiteRT allocate a tensor when a run resizes it."""
         tensor = self._tensor(index)
         if tensor.allocation_type != DYNAMIC:
-            tensor.allocation_type, tensor.data = DYNAMIC, None
+            tensor.allocation_type = DYNAMIC
+            tensor.data = None
 
     def report(self, message: str) -> None:
         """Report a message, which LiteRT quotes in its next error."""
@@ -71,13 +73,15 @@ class NativeGraph:
 
     def replace(self, nodes: Sequence[int], kernel: TfLiteRegistration, delegate: Any) -> None:
         array = (c_int * (1 + len(nodes)))(len(nodes), *nodes)
-        pointer, context = cast(array, POINTER(IntArray)), self._context
+        pointer = cast(array, POINTER(IntArray))
+        context = self._context
         status = context.contents.replace_node_subsets(context, kernel, pointer, delegate)
         require_ok(status, "ReplaceNodeSubsetsWithDelegateKernels")
 
     def subgraphs(self, count: int) -> list[NativeGraph]:
         """The first `count` subgraphs of the model; this must be the first one."""
-        context, graphs = self._context.contents, [self]
+        context = self._context.contents
+        graphs = [self]
         for index in range(1, count):
             pointer = POINTER(TfLiteContext)()
             status = context.acquire_subgraph_context(self._context, index, byref(pointer))
@@ -104,7 +108,8 @@ class NativeGraph:
                 if data.ctypes.data % _ALIGNMENT:
                     data = data.copy()
                 tensor = self._tensor(constant.index)
-                tensor.data, tensor.bytes = data.ctypes.data, data.nbytes
+                tensor.data = data.ctypes.data
+                tensor.bytes = data.nbytes
                 tensor.allocation_type = MMAP_RO
                 arrays.append(data)
         return arrays

@@ -240,6 +240,7 @@ class Graph:
         description, metadata: The model's.
         content: The bytes it was read from.
         weights: The bytes of the files with the model's external weights.
+        memo: Results that functions of the graph keep, by the function. A changed copy has none.
     """
 
     tensors: Sequence[Tensor]
@@ -253,6 +254,7 @@ class Graph:
     metadata: dict[str, Array] = field(default_factory=dict, repr=False, compare=False)
     content: Content = field(default=b"", repr=False, compare=False)
     weights: tuple[Content, ...] = field(default=(), repr=False, compare=False)
+    memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def entries(self) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ NO_PRODUCTS = "its gates do not add one product of the input and one of the stat
 
 
 @dataclass(frozen=True)
-class Block:
+class GateWeights:
     """The weights of a gate in a matrix: from a row on, and columns from one on.
 
     With PREMULTIPLIED weights, the gate is `columns` channels of the input, from a row on.
@@ -52,10 +52,10 @@ class Block:
 
 
 @dataclass
-class Sum:
-    """The terms of a gate's sum: products by what is multiplied; biases with their first row."""
+class GateTerms:
+    """What a gate adds up: products, by what is multiplied; biases, each with its first row."""
 
-    products: dict[int, Block] = field(default_factory=dict)
+    products: dict[int, GateWeights] = field(default_factory=dict)
     biases: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -78,9 +78,9 @@ class Cell:
     after: tuple[int, ...]
     before: tuple[int, ...]
     x: int
-    of_input: tuple[Sum, ...]
-    of_state: tuple[Sum, ...]
-    scaled: Sum | None = None
+    of_input: tuple[GateTerms, ...]
+    of_state: tuple[GateTerms, ...]
+    scaled: GateTerms | None = None
 
     @property
     def parameters(self) -> object:
@@ -144,7 +144,7 @@ class EnclosingGraph:
         if types != {"float32"}:
             raise Unsupported(f"inputs of {' and '.join(sorted(types))}; expected float32")
 
-    def _matrix(self, sums: Sequence[Sum], source: int, units: int, rows: int) -> int:
+    def _matrix(self, sums: Sequence[GateTerms], source: int, units: int, rows: int) -> int:
         """The weights of all gates, `rows` for each; the model's own if in the same order."""
         blocks = [s.products[source] for s in sums]
         if any(block.weights == PREMULTIPLIED for block in blocks):
@@ -158,7 +158,9 @@ class EnclosingGraph:
             raise Unsupported("weights with zero points, or scales that are not of rows")
         first = blocks[0]
         depth, shape = first.columns, tensors[first.weights].shape
-        in_order = [Block(first.weights, gate * units, 0, shape[1]) for gate in range(len(sums))]
+        in_order = [
+            GateWeights(first.weights, gate * units, 0, shape[1]) for gate in range(len(sums))
+        ]
         if blocks == in_order and shape[0] == len(sums) * rows:
             return first.weights
         if any(block.columns != depth for block in blocks):
@@ -170,13 +172,13 @@ class EnclosingGraph:
             joined[gate, :units] = array[:, block.column : block.column + depth]
         return self.constant(tensors[first.weights].name, joined.reshape(-1, depth))
 
-    def _biases(self, sums: Sequence[Sum], units: int) -> int:
+    def _biases(self, sums: Sequence[GateTerms], units: int) -> int:
         rows = np.zeros((len(sums), whole(units)), np.float32)
         for gate, s in enumerate(sums):
             rows[gate, :units] = self.bias(s, units)
         return self.constant("biases", rows.ravel())
 
-    def bias(self, terms: Sum, units: int) -> Array:
+    def bias(self, terms: GateTerms, units: int) -> Array:
         """The biases of a gate, added up."""
         total = np.zeros(units, np.float32)
         for i, row in terms.biases:
@@ -207,7 +209,8 @@ class CellReader:
             return
         for names in self._body.matches(LSTM, result, {}):
             for found in self._body.matches(CELL, names["cell"], names):
-                cell, shape = found["kept"], self._measured(found["kept"])
+                cell = found["kept"]
+                shape = self._measured(cell)
                 if not shape:
                     continue
                 sums = tuple(self._sum(found[gate]) for gate in LSTM_GATES)
@@ -220,8 +223,8 @@ class CellReader:
             for found in self._body.matches(pattern, result, {}):
                 yield self._gru(result, found)
 
-    def first(self, later: Cell) -> Cell | None:
-        """The cell before, if its states are zeros, whose terms a converter leaves out.
+    def cell_before_zeros(self, later: Cell) -> Cell | None:
+        """The cell before `later`, if its states are zeros, whose terms a converter leaves out.
 
         It has the weights of `later`; its biases are still to be compared.
         """
@@ -231,19 +234,19 @@ class CellReader:
                 for found in self._body.matches(FIRST_CELL, names["cell"], names):
                     gates = [self._sum(found[gate]) for gate in LSTM_GATES if gate != "forget"]
                     x, forget = self._input((), gates), later.of_input[1]
-                    kept = Sum({x: forget.products[later.x]}, forget.biases)
-                    return self._like(later, x, (gates[0], kept, *gates[1:]))
+                    kept = GateTerms({x: forget.products[later.x]}, forget.biases)
+                    return self._with_weights_of(later, x, (gates[0], kept, *gates[1:]))
         for found in self._body.matches(GRU_OF_DIFFERENCE, result, {}):
             for names in self._body.matches(RESET_SUM, found["new"], {}):
                 gates = [self._sum({**found, **names}[gate]) for gate in GRU_GATES]
                 x, scaled = self._input((), gates), self._sum(names["of state"])
                 if self._body.is_filled(found["state"], 0.0) and not scaled.products:
-                    return self._like(later, x, tuple(gates), scaled)
+                    return self._with_weights_of(later, x, tuple(gates), scaled)
         return None
 
     @staticmethod
-    def _like(
-        later: Cell, x: int, of_input: tuple[Sum, ...], scaled: Sum | None = None
+    def _with_weights_of(
+        later: Cell, x: int, of_input: tuple[GateTerms, ...], scaled: GateTerms | None = None
     ) -> Cell | None:
         """The cell with these sums before a later one, if it has the same weights."""
         pairs = zip(of_input, later.of_input, strict=True)
@@ -271,11 +274,11 @@ class CellReader:
                 new.products[state] = new.products.pop(scaled)
                 sums = update, self._sum(names["reset"]), new
                 x = self._input(sums, state=state)
-                return Cell(RESET_FIRST_CELLS, shape, *ends, x, sums, sums, Sum())
+                return Cell(RESET_FIRST_CELLS, shape, *ends, x, sums, sums, GateTerms())
         raise Unsupported(NO_CELL)
 
     def _measured(self, state: int) -> Shape:
-        """The shape of a state, which gives the number of units; () if it is none."""
+        """The shape of a state, which sets the number of units; () if it is not a matrix."""
         shape = self._matrix(state)
         self._batch, self._units = shape or (0, 0)
         return shape if self._units else ()
@@ -287,7 +290,9 @@ class CellReader:
         return shape if len(shape) == 2 else ()
 
     @staticmethod
-    def _input(with_state: Sequence[Sum], others: Sequence[Sum] = (), state: int = -1) -> int:
+    def _input(
+        with_state: Sequence[GateTerms], others: Sequence[GateTerms] = (), state: int = -1
+    ) -> int:
         """The input of a step: each gate adds one product of it, and some add one of the state."""
         inputs = {i for s in (*with_state, *others) for i in s.products} - {state}
         if (
@@ -298,9 +303,9 @@ class CellReader:
             raise Unsupported(NO_PRODUCTS)
         return inputs.pop()
 
-    def _sum(self, gate: int) -> Sum:
+    def _sum(self, gate: int) -> GateTerms:
         """The terms that add up to a gate; those that one node cuts have the same rows."""
-        result, body = Sum(), self._body
+        result, body = GateTerms(), self._body
         rows = {gate: self._units}
         pending = [(gate, 0, gate)]
         for _ in range(MAX_TERMS):
@@ -353,11 +358,11 @@ class CellReader:
             raise Unsupported("its gates have other channels than its states")
         return node.inputs[source], int(sizes[:position].sum()), int(sizes.sum())
 
-    def _note_term(self, result: Sum, tensor: int, first: int, rows: int) -> None:
+    def _note_term(self, result: GateTerms, tensor: int, first: int, rows: int) -> None:
         """Add the product, the biases or the input that a tensor is to a sum."""
         node = self._body.maker(tensor, "FULLY_CONNECTED")
         biases = [tensor] if node is None else [i for i in node.inputs[2:3] if i >= 0]
-        products: dict[int, Block] = {}
+        products: dict[int, GateWeights] = {}
         is_computed = tensor >= 0 and not self._body.graph.tensors[tensor].is_constant
         if node:
             weights = self._read(node.inputs[1])
@@ -367,10 +372,10 @@ class CellReader:
             if len({source for source, _, _ in sources}) < len(sources):
                 raise Unsupported(NO_PRODUCTS)
             products = {
-                source: Block(weights.index, first, *columns) for source, *columns in sources
+                source: GateWeights(weights.index, first, *columns) for source, *columns in sources
             }
         elif is_computed and self._matrix(tensor) == (self._batch, rows):
-            products, biases = {tensor: Block(PREMULTIPLIED, first, 0, rows)}, []
+            products, biases = {tensor: GateWeights(PREMULTIPLIED, first, 0, rows)}, []
         if products.keys() & result.products.keys():
             raise Unsupported(NO_PRODUCTS)
         result.products |= products

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from math import prod
@@ -45,6 +45,12 @@ class UnrolledIteration(Node):
 
     lists: tuple[tuple[int, int], ...] = ()
     items: tuple[tuple[int, ...], ...] = ()
+
+    @staticmethod
+    def of(node: Node, lists: Sequence[tuple[int, int]]) -> UnrolledIteration:
+        """A WHILE of which no iteration was unrolled yet."""
+        own = {each.name: getattr(node, each.name) for each in fields(Node)}
+        return UnrolledIteration(**own, lists=tuple(lists))
 
     @property
     def elements(self) -> dict[int, tuple[int, ...]]:
@@ -85,11 +91,12 @@ class Inliner:
         elif node.op in (IF, CASE):
             nodes, results = self._branches(node, shapes)
         elif node.op == WHILE:
-            iteration, lists = node, list[tuple[int, int]]()
+            iteration = node
             if not isinstance(node, UnrolledIteration):
+                lists: list[tuple[int, int]] = []
                 with suppress(Unsupported):
                     lists = self._asked(node, shapes, lambda *loop: CountedLoop(*loop).lists())
-                iteration = UnrolledIteration(**vars(node), lists=tuple(lists))
+                iteration = UnrolledIteration.of(node, lists)
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
             return [*nodes, replace(iteration, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
@@ -106,8 +113,11 @@ class Inliner:
     def _branches(
         self, node: Node, shapes: Mapping[int, Shape]
     ) -> tuple[list[Node], tuple[int, ...]]:
-        """The nodes of the chosen branch, and its outputs; or of all, with those of the chosen."""
-        chooser, branches = self._tensors[node.inputs[0]], node.subgraphs
+        """Nodes of all branches, and the selected outputs; of one branch if the condition is
+        constant.
+        """
+        chooser = self._tensors[node.inputs[0]]
+        branches = node.subgraphs
         if node.op == IF:
             branches = branches[::-1]  # the one for false first
         if prod(shapes[chooser.index]) != 1:

@@ -350,29 +350,9 @@ class Lowerings:
         return Lowerings(self.graph, limits, self._quantized)
 
     @property
-    def deciding(self) -> Collection[int]:
-        """The inputs whose values give sizes."""
+    def shape_inputs(self) -> Collection[int]:
+        """The inputs whose values decide sizes of tensors."""
         return self.default.values.keys()
-
-    def at(
-        self,
-        shapes: Mapping[int, Shape],
-        nodes: Collection[int],
-        values: Mapping[int, Array] | None = None,
-    ) -> Lowered:
-        """At least these nodes, lowered for these shapes and values of the inputs `deciding`.
-
-        Raises `UnsupportedModelError` if one of them cannot run with these.
-        """
-        is_default = not values and shapes.items() <= self.default.shapes.items()
-        if is_default and self.default.unfit.keys().isdisjoint(nodes):
-            return self.default
-        lowered = self.lower(shapes, nodes, values=values)
-        if lowered.reasons:
-            inputs = f"and values of inputs {sorted(values)}" if values else "of inputs"
-            problem = f"cannot run on the GPU with the present shapes {inputs}"
-            raise unsupported(self.graph, lowered.reasons, problem)
-        return lowered
 
 
 def unsupported(graph: Graph, reasons: Mapping[int, str], problem: str) -> UnsupportedModelError:

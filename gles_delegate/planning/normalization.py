@@ -186,7 +186,7 @@ class _Chains:
         return [*found.values()]
 
     def _of(self, operand: Operand, reader: Dispatch) -> Polynomial:
-        """The value of a tensor; the tensor itself if its maker's is none."""
+        """The value of a tensor; the tensor itself if its producer is not understood."""
         maker = self._listing.maker(operand, reader)
         known = self._values.get(self._listing.place(maker)) if maker else None
         return Polynomial.of(operand) if known is None else known

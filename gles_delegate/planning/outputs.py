@@ -13,12 +13,13 @@ from gles_delegate.planning.lowering import Lowerings
 
 def read_metadata(graph: Graph) -> Metadata:
     """The metadata of a model, parsed once; raises `ModelError` if it is damaged."""
-    known: Metadata | None = vars(graph).get("read_metadata")
+    known: Metadata | None = graph.memo.get(read_metadata)
     if known is None:
         metadata = parse_metadata(graph)
         pairs = zip(metadata.outputs, graph.outputs, strict=True)
         outputs = (replace(each, is_share=_is_share(each, graph, index)) for each, index in pairs)
-        known = vars(graph)["read_metadata"] = replace(metadata, outputs=tuple(outputs))
+        known = replace(metadata, outputs=tuple(outputs))
+        graph.memo[read_metadata] = known
     return known
 
 
@@ -27,7 +28,8 @@ def prepared(graph: Graph) -> Graph:
     found = [graph.tensors[index] for index in graph.outputs]
     if all(tensor.shape and -1 not in tensor.shape_signature[1:] for tensor in found):
         return graph
-    tensors, shapes = list(graph.tensors), Lowerings(graph, Limits()).default.shapes
+    tensors = list(graph.tensors)
+    shapes = Lowerings(graph, Limits()).default.shapes
     for index in graph.outputs:
         tensors[index] = replace(tensors[index], shape=shapes[index])
     return replace(graph, tensors=tuple(tensors))

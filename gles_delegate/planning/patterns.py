@@ -150,10 +150,12 @@ class Subgraph:
         columns = [column.number for _, column in vectors if column.variable is None]
         if len(columns) != 2:
             return None
-        start, stop = columns
         *rows, count = self.graph.tensors[node.inputs[0]].shape or (0,)
-        stop = count if last & 2 else stop
-        return (node.inputs[0], 0 if first & 2 else start, stop, count) if len(rows) == 1 else None
+        if len(rows) != 1:
+            return None
+        start = 0 if first & 2 else columns[0]
+        stop = count if last & 2 else columns[1]
+        return node.inputs[0], start, stop, count
 
     def joins_channels(self, node: Node) -> bool:
         """Whether it joins matrices along the last dimension."""

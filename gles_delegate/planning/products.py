@@ -16,7 +16,9 @@ Dims = list[tuple[int, int]]
 
 
 def _grouped(layout: View, counts: tuple[int, ...]) -> list[Dims] | None:
-    """The dimensions of each of `counts` parts of a tensor's elements, if none is of two parts."""
+    """The dimensions of each group of `counts` elements of a tensor; None if a dimension that spans
+    two groups does not divide evenly.
+    """
     dims = [*zip(layout.sizes, layout.strides, strict=True)]
     groups: list[Dims] = []
     for count in reversed(counts):

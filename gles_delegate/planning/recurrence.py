@@ -31,7 +31,7 @@ MAX_TESTS = 4
 
 
 class CountedLoop:
-    """A WHILE that runs a constant number of turns; raises `Unsupported` if it does not."""
+    """A WHILE that runs a constant number of iterations; raises `Unsupported` if it does not."""
 
     def __init__(self, node: Node, around: EnclosingGraph) -> None:
         self._node = node
@@ -45,7 +45,7 @@ class CountedLoop:
         unused = -1 in {*graphs[0].inputs, *graphs[1].inputs}
         if len({*map(len, ends)}) > 1 or min(node.inputs, default=-1) < 0 or unused:
             raise Unsupported(NO_CELL)
-        self._async_runs = self._count()
+        self._iterations = self._count()
 
     def lists(self) -> list[tuple[int, int]]:
         """Loop variables that act as output lists, each with the tensor that is written to it.
@@ -60,24 +60,24 @@ class CountedLoop:
         return found
 
     def _count(self) -> int:
-        turns: list[int] = []
+        counts: list[int] = []
         pending = [*self._condition.graph.outputs]
-        while pending and len(turns) < MAX_TESTS:
+        while pending and len(counts) < MAX_TESTS:
             tensor = pending.pop()
             both = self._condition.maker(tensor, "LOGICAL_AND")
             less = self._condition.maker(tensor, "LESS")
             if both:
                 pending += both.inputs
             elif less and len(less.inputs) == 2:
-                turns.append(self._turns_of(*less.inputs))
+                counts.append(self._iterations_of(*less.inputs))
             else:
                 break
         else:
-            if turns and min(turns) > 0 and not pending:
-                return min(turns)
-        raise Unsupported("its condition does not count turns; expected LESS of a counter")
+            if counts and min(counts) > 0 and not pending:
+                return min(counts)
+        raise Unsupported("its condition does not count iterations; expected LESS of a counter")
 
-    def _turns_of(self, counter: int, limit: int) -> int:
+    def _iterations_of(self, counter: int, limit: int) -> int:
         """Number of iterations until a counter that starts at a constant reaches a limit."""
         condition = self._condition
         number = condition.numbers.get(counter, -1)
@@ -104,17 +104,17 @@ class CountedLoop:
         return tensor.array() if is_known else None
 
     def _is_time(self, index: Index | None, more: int = 0) -> bool:
-        """Whether an index is the number of turns before this one, plus `more`."""
+        """Whether an index is the number of iterations before this one, plus `more`."""
         if index is None or index.number != more or index.variable is None:
             return False
         start = self._integer(index.variable)
         return self._is_counter(index.variable) and start is not None and not start.item()
 
     def _is_list(self, number: int, item: int) -> bool:
-        """Whether a list has an element for each turn, and only the assignments read it."""
+        """Whether a list has an element for each iteration, and only the assignments read it."""
         graph, outer = self._body.graph, self._node.inputs[number]
         like = meaning(graph.tensors[item]) == meaning(self._around.tensors[outer])
-        if not like or self._around.shapes[outer][:1] != (self._async_runs,):
+        if not like or self._around.shapes[outer][:1] != (self._iterations,):
             return False
         results = [t for node in graph.nodes for t in node.inputs] + [*graph.outputs]
         output = graph.outputs[number]
@@ -124,7 +124,7 @@ class CountedLoop:
         return reads <= 2 and sum(map(results.count, whole)) == len(whole)
 
     def _written(self, number: int) -> tuple[Index, int] | None:
-        """The position and the tensor that a turn assigns to a list, if it does only that."""
+        """The position and the tensor that an iteration assigns to a list, if it does only that."""
         body, output = self._body, self._body.graph.outputs[number]
         before = body.graph.inputs[number]
         cast = body.maker(output, "CAST")
@@ -170,7 +170,7 @@ class RecurrentLoop(CountedLoop):
         node, body, around, cell = self._node, self._body, self._around, self._cell
         states = tuple(node.inputs[body.numbers[tensor]] for tensor in cell.before)
         inputs = around.layer_inputs(cell, self._sequence(cell.x), states)
-        around.check_sizes(cell, inputs, self._async_runs)
+        around.check_sizes(cell, inputs, self._iterations)
         lengths = {
             number: self._list_length(number)
             for number, output in enumerate(body.graph.outputs)
@@ -191,7 +191,7 @@ class RecurrentLoop(CountedLoop):
                 source = outputs[1 + cell.after.index(after)]
             elif not self._is_unchanged(number):
                 start = around.tensors[source]
-                end = start.array() + np.asarray(self._async_runs, start.dtype)
+                end = start.array() + np.asarray(self._iterations, start.dtype)
                 source = len(around.tensors)
                 around.tensors.append(replace(folded(start, end), index=source))
             nodes.append(Node(node.index, IDENTITY, 1, (source,), (result,)))
@@ -215,7 +215,7 @@ class RecurrentLoop(CountedLoop):
         return () if number < 0 else self._around.shapes[self._node.inputs[number]]
 
     def _is_state(self, before: int, after: int) -> bool:
-        """Whether a loop variable, a matrix, is `before` in a turn, and `after` in the next."""
+        """Whether a loop variable, a matrix, is `before` in an iteration, `after` in the next."""
         number, is_matrix = self._body.numbers.get(before, -1), len(self._shape(before)) == 2
         return is_matrix and number >= 0 and self._body.graph.outputs[number] == after
 
@@ -253,11 +253,11 @@ class RecurrentLoop(CountedLoop):
         return self._node.inputs[number]
 
     def _list_length(self, number: int) -> int:
-        """The length of a list, to which each turn assigns the output state."""
+        """The length of a list, to which each iteration assigns the output state."""
         length, *state = self._around.shapes[self._node.inputs[number]] or (0,)
         at, item = self._written(number) or (Index(None, -1), -1)
         is_last = length == 1 and at == Index(None, 0)
-        is_all = length == self._async_runs and self._is_time(at)
+        is_all = length == self._iterations and self._is_time(at)
         is_sized = state == [*self._cell.state] or 0 in state
         is_list = (is_last or is_all) and is_sized
         if not is_list or item != self._cell.after[0]:

@@ -76,19 +76,31 @@ class Resizing:
 def _program(dispatch: Dispatch) -> Hashable:
     """Equal for dispatches whose programs differ in numbers that may be uniforms alone."""
     constants = read_body(f"{dispatch.shader}.glsl").constants
-    output, grid = dispatch.output, dispatch.grid
-    defines = tuple(
-        (name, value)
-        if name in constants or isinstance(value, str) or name.endswith(SWITCHES)
-        else (name, len(value) if isinstance(value, tuple) else type(value))
-        for name, value in dispatch.numbers.items()
-    )
+    output = dispatch.output
+    grid = dispatch.grid
+    defines: list[tuple[str, object]] = []
+    for name, value in dispatch.numbers.items():
+        if name in constants or isinstance(value, str) or name.endswith(SWITCHES):
+            defines.append((name, value))
+        elif isinstance(value, tuple):
+            defines.append((name, len(value)))
+        else:
+            defines.append((name, type(value)))
     kinds = tuple(operand.kind for operand in dispatch.operands)
     rows = grid.pixel_rows, grid.slice_rows
     lanes = (grid.local_size, grid.slices_in_x, grid.reduction_lanes, rows)
     calls = tuple(_form(call, output) for call in (*dispatch.inner, *dispatch.epilogue))
     flags = (output.channels % 4 == 0, dispatch.partial)
-    return dispatch.shader, defines, kinds, output.kind, lanes, len(dispatch.inner), calls, flags
+    return (
+        dispatch.shader,
+        (*defines,),
+        kinds,
+        output.kind,
+        lanes,
+        len(dispatch.inner),
+        calls,
+        flags,
+    )
 
 
 def _form(call: Call, output: Value) -> Hashable:

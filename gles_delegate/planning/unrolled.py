@@ -84,7 +84,7 @@ class UnrolledLayers:
         """The cell before, if it has the same parameters and zeros as its states."""
         first = None
         with suppress(*NOT_FOUND):
-            first = self._reader.first(cell)
+            first = self._reader.cell_before_zeros(cell)
         if first is None:
             return []
         sums = [*zip(first.of_input, cell.of_input, strict=True)]

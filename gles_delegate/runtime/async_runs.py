@@ -20,7 +20,7 @@ class Results:
     """The outputs of an asynchronous run: copies on the GPU, and arrays once the session ends.
 
     Args:
-        session: Has the copies, in the buffers of a turn.
+        session: Has the copies, in the buffers of a slot.
         empty: Makes an array for a tensor, of its shape in this run.
         others: Outputs that the session does not compute.
     """
@@ -28,12 +28,12 @@ class Results:
     def __init__(
         self,
         session: Session,
-        turn: int,
+        slot: int,
         empty: Callable[[int], Array],
         others: Mapping[int, Array],
     ) -> None:
         self.session: Session | None = session
-        self._turn = turn
+        self._slot = slot
         self._empty = empty
         self._arrays = dict(others)
         self._outputs = (*session.outputs, *others)
@@ -41,7 +41,7 @@ class Results:
     def read(self, index: int) -> Array:
         """Wait for the run, and return an output; inside the guard.
 
-        Raises ValueError for a tensor that is none, or after `forget`.
+        Raises ValueError if there is no such output, or after `forget`.
         """
         if index in self._arrays:
             return np.array(self._arrays[index])
@@ -51,29 +51,31 @@ class Results:
 
     def _read(self, session: Session, index: int) -> Array:
         array = self._empty(index)
-        session.read_staged(self._turn, index, array)
+        session.read_staged(self._slot, index, array)
         return array
 
     def keep(self) -> None:
         """Read all outputs before the session ends; inside the guard."""
-        session, self.session = self.session, None
+        session = self.session
         if session is not None:
             self._arrays.update({index: self._read(session, index) for index in session.outputs})
+            self.session = None
 
     def forget(self) -> None:
-        self.session, self._arrays = None, {}
+        self.session = None
+        self._arrays = {}
 
 
 class AsyncRuns:
-    """Asynchronous runs, which copy their outputs alternately to two sets of a session's buffers.
+    """Asynchronous runs, which copy their outputs alternately to two slots of a session's buffers.
 
     The results of the last two runs can be read.
     """
 
     def __init__(self, thread: GlThread) -> None:
         self._thread = thread
-        self._turn = 0
-        self._results: dict[int, ref[Results]] = {}  # of the last two runs, by turn
+        self._slot = 0
+        self._results: dict[int, ref[Results]] = {}  # of the last two runs, by slot
         self._invocations: list[Invocation] = []
 
     def stage(
@@ -84,19 +86,20 @@ class AsyncRuns:
         See `Results`.
         """
         self._invocations = [each for each in self._invocations if not each.done()]
-        self._turn = 1 - self._turn
-        for earlier in self._living(self._turn):
+        self._slot = 1 - self._slot
+        for earlier in self._living(self._slot):
             earlier.forget()
-        session.stage(self._turn)
-        thread, results = self._thread, Results(session, self._turn, empty, others)
-        self._results[self._turn] = ref(results)
+        session.stage(self._slot)
+        thread = self._thread
+        results = Results(session, self._slot, empty, others)
+        self._results[self._slot] = ref(results)
         invocation = Invocation(thread, lambda i: thread.run(lambda: results.read(i)))
         self._invocations.append(invocation)
         return invocation
 
-    def _living(self, *turns: int) -> list[Results]:
-        """The results of these turns that an invocation still has."""
-        found = (self._results[turn]() for turn in turns if turn in self._results)
+    def _living(self, *slots: int) -> list[Results]:
+        """The results in these slots that an invocation still has."""
+        found = (self._results[slot]() for slot in slots if slot in self._results)
         return [results for results in found if results is not None]
 
     def continue_with(self, session: Session, earlier: Session) -> None:
@@ -107,12 +110,16 @@ class AsyncRuns:
                 results.session = session
 
     def keep(self) -> None:
-        """Read results that an invocation still has, before the session ends; inside the guard."""
+        """Read results that an invocation still has, before the session ends; inside the guard.
+
+        Results that an error keeps from being read stay in the session.
+        """
         in_any_case(results.keep for results in self._living(0, 1))
 
     def release(self) -> None:
         """Forget all runs so far; inside the guard."""
-        invocations, self._invocations = self._invocations, []
+        invocations = self._invocations
+        self._invocations = []
         for results in self._living(0, 1):
             results.forget()
         in_any_case(partial(delete_fence, each) for each in invocations)

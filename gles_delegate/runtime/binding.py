@@ -114,8 +114,11 @@ class BufferBinding:
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
         """Its port and GL names for a tensor; raises ValueError if the buffer does not fit."""
         _refuse_complex(edge)
-        tensor, packed = edge.tensor, self.layout == "phwc4"
-        own = ("int32" if edge.value.kind == "int" else "float32") if packed else tensor.dtype
+        tensor = edge.tensor
+        packed = self.layout == "phwc4"
+        own = tensor.dtype
+        if packed:
+            own = "int32" if edge.value.kind == "int" else "float32"
         real = own == "float32" or tensor.is_quantized
         allowed = tuple(dict.fromkeys((own, *(("float32", "float16") if real else ()))))
         dtype = self.dtype or own
@@ -126,7 +129,8 @@ class BufferBinding:
             )
         port = Elements(packed, dtype == "float16", tensor.is_quantized and dtype != own)
         lanes = 4 * edge.value.texels if packed else edge.value.elements
-        size, title = lanes * np.dtype(dtype).itemsize, _described(edge)
+        size = lanes * np.dtype(dtype).itemsize
+        title = _described(edge)
         expected = f"cannot bind a buffer to {title}: expected {size} bytes ({lanes} of {dtype})"
         return port, _bound(gpu, self.buffer, self.offset, size, title, expected)
 
@@ -144,7 +148,9 @@ class TextureBinding:
     region_offset: int
 
     def __post_init__(self) -> None:
-        count, transform, offset = len(self.textures), self.transform, self.region_offset
+        count = len(self.textures)
+        transform = self.transform
+        offset = self.region_offset
         if not 1 <= count <= MAX_TEXTURES:
             raise ValueError(f"expected a texture, or two or three planes, found {count}")
         if not isinstance(transform, ImageTransform | ImageOutput | None):
@@ -194,7 +200,8 @@ class TextureBinding:
 
     def _sampled(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
         transform = self._transform(ImageTransform, "ImageTransform, for an input")
-        tensor, is_planar = edge.tensor, transform.is_planar(edge.shape)
+        tensor = edge.tensor
+        is_planar = transform.is_planar(edge.shape)
         channels = edge.shape[-3 if is_planar else -1]
         if channels != transform.depth or tensor.dtype not in ("float32", *BYTE_LIMITS):
             raise ValueError(
@@ -208,7 +215,8 @@ class TextureBinding:
                 f"of it; found {len(levels)} textures and packed={transform.packed!r}"
             )
         picture = _size_of(levels, transform.packed)
-        scales, zeros = tensor.quantization.scales, tensor.quantization.zero_points
+        scales = tensor.quantization.scales
+        zeros = tensor.quantization.zero_points
         quantization = ((*scales, 0.0)[0], (*zeros, 0)[0])
 
         def parameters_of(transform: ImageTransform) -> Array:
@@ -221,14 +229,17 @@ class TextureBinding:
             parameters[4, :2] = picture[::-1]
             return parameters
 
-        external, is_single = levels[0].external, len(levels) == levels[0].components == 1
+        external = levels[0].external
+        is_single = len(levels) == levels[0].components == 1
         srgb = levels[0].format in gl_names.SRGB_FORMATS
         port = SampledPicture.of(transform, len(levels), is_single, external, srgb)
         target = gl_names.TEXTURE_EXTERNAL if external else gl_names.TEXTURE_2D
         names = tuple(level.name for level in levels)
-        region, title = None, f"the region of {_described(edge)}"
+        region = None
+        title = f"the region of {_described(edge)}"
         if self.region is not None:
-            start, length = self.region_offset, REGION_BYTES
+            start = self.region_offset
+            length = REGION_BYTES
             expected = (
                 f"cannot take {title} from a buffer: expected {length} bytes (2 x 3 of float32)"
             )
@@ -270,7 +281,8 @@ class TextureBinding:
     def _watches(
         self, levels: Sequence[TextureLevel], edge: Edge, gpu: GpuContext
     ) -> tuple[Watch, ...]:
-        to, pairs = _described(edge), zip(self.textures, levels, strict=True)
+        to = _described(edge)
+        pairs = zip(self.textures, levels, strict=True)
         return tuple(TextureWatch(gpu, texture, level, to) for texture, level in pairs)
 
     def _transform(self, kind: type[Any], expected: str) -> Any:
@@ -291,13 +303,15 @@ def _size_of(levels: Sequence[TextureLevel], packed: Packed | None) -> Size:
             f"expected one texture of four channels for {packed}, found "
             + ", ".join(f"{level} with {level.components}" for level in levels)
         )
-    height, width = levels[0].height, levels[0].width * (1 if packed is None else 2)
+    height = levels[0].height
+    width = levels[0].width * (1 if packed is None else 2)
     for level in levels:
         if not level.sampled:
             raise ValueError(f"expected a texture of a float or normalized format, found {level}")
     if len(levels) == 1:
         return height, width
-    luma, chroma = levels[0], levels[1:]
+    luma = levels[0]
+    chroma = levels[1:]
     sizes = [((size + 1) // 2, size) for size in (luma.width, luma.height)]
     for level in levels:
         if level.format in gl_names.SPLIT_FORMATS:

@@ -81,7 +81,8 @@ class Buffers:
         """
         bound: dict[Allocation, TexelView] = {}
         for index, value in self._in_place(resources).items():
-            allocation, resource = self._plan.allocations[value], resources[index]
+            allocation = self._plan.allocations[value]
+            resource = resources[index]
             assert isinstance(resource, BoundBuffer)
             if self.storage.resources.get(index) is resource and allocation in self.storage.bound:
                 bound[allocation] = self.storage.bound[allocation]
@@ -156,7 +157,10 @@ class Buffers:
         deletions: list[Callable[[], None]] = [view.release for view in views]
         deletions += [buffer.release for buffer in self._mapped.values()]
         deletions += [partial(self._shared.give_back, each) for each in self._constants.values()]
-        self._views, self._arena, self._mapped, self._constants = {}, {}, {}, {}
+        self._views = {}
+        self._arena = {}
+        self._mapped = {}
+        self._constants = {}
         self.storage = self._storage({}, {})
         in_any_case(deletions)
 
@@ -198,7 +202,8 @@ class Buffers:
             text = name_buffer(allocation.buffer, self._plan, self._graph)
             gl.label(gl_names.BUFFER_OBJECT, self._arena[allocation.buffer].name, text)
         name = self._arena[allocation.buffer].name
-        offset, size = allocation.offset, allocation.size
+        offset = allocation.offset
+        size = allocation.size
         view = TexelView(gl, name, offset, size, self._with_images, is_own=True)
         self._views[allocation] = view
         undo.callback(lambda: self._views.pop(allocation).release())

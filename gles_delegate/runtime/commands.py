@@ -85,7 +85,8 @@ class CommandList:
     @contextmanager
     def idle(self) -> Iterator[None]:
         """Inside ``with``, dispatch no work groups, so a run takes only the CPU's time."""
-        calls, nothing = self._calls, self._gpu.gl.prepared("glDispatchCompute", 0, 0, 0)
+        calls = self._calls
+        nothing = self._gpu.gl.prepared("glDispatchCompute", 0, 0, 0)
         self._calls = [
             nothing if function is nothing[0] else (function, a) for function, a in calls
         ]
@@ -121,7 +122,8 @@ class _Hazards:
         is_late = any(self._written.overlap(a) or self._read.overlap(a) for a in outputs)
         found = is_late or any(map(self._written.overlap, reads))
         if found:
-            self._written, self._read = Extents(), Extents()
+            self._written = Extents()
+            self._read = Extents()
         for allocation in outputs:
             self._written.add(allocation)
         for allocation in reads:
@@ -205,7 +207,8 @@ class Recorder:
     def copy(self, source: int, start: int, target: int, at: int, size: int) -> Iterator[GlCall]:
         """Copy bytes between buffers, given by their GL names."""
         # The guard restores these two bindings in any case.
-        read, write = gl_names.ARRAY_BUFFER, gl_names.SHADER_STORAGE_BUFFER
+        read = gl_names.ARRAY_BUFFER
+        write = gl_names.SHADER_STORAGE_BUFFER
         if size:
             yield self._call("glBindBuffer", read, source)
             yield self._call("glBindBuffer", write, target)
@@ -218,14 +221,16 @@ class Recorder:
         if inputs:
             yield self._call("glMemoryBarrier", _ENTRY_BARRIER)
         for index, value in inputs.items():
-            resource, target = resources[index], storage.view(value)
+            resource = resources[index]
+            target = storage.view(value)
             if isinstance(resource, BoundBuffer) and not storage.is_in_place(value):
                 source = (resource.name, resource.offset)
                 yield from self.copy(*source, target.name, target.offset, resource.size)
             elif isinstance(resource, SampledTextures) and (region := resource.region):
                 row = REGION_BYTES // 2
                 for i in range(2):
-                    start, at = region.offset + i * row, target.offset + i * 16
+                    start = region.offset + i * row
+                    at = target.offset + i * 16
                     yield from self.copy(region.name, start, target.name, at, row)
 
     def _dispatch(self, storage: Storage) -> Iterator[GlCall]:
@@ -256,7 +261,8 @@ class Recorder:
         outputs = {i: value for i, value in self._plan.outputs.items() if i in resources}
         yield self._call("glMemoryBarrier", gl_names.ALL_BARRIERS if outputs else _EXIT_BARRIER)
         for index, value in outputs.items():
-            resource, source = resources[index], storage.view(value)
+            resource = resources[index]
+            source = storage.view(value)
             if isinstance(resource, WrittenTexture):
                 yield from self._write(source, resource)
             elif isinstance(resource, BoundBuffer) and not storage.is_in_place(value):
@@ -300,7 +306,8 @@ class Recorder:
                     yield self._call("glBindTexture", gl_names.TEXTURE_2D, view.name)
             else:
                 yield from self._bind(view, operand.kind, i if images else i + 1, images, cache)
-        output, kind = storage.view(dispatch.output), dispatch.output.kind
+        output = storage.view(dispatch.output)
+        kind = dispatch.output.kind
         if source.image_writes:
             unit = len(dispatch.operands)
             yield from self._bind(output, kind, unit, True, cache, gl_names.WRITE_ONLY)

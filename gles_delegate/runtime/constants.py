@@ -72,7 +72,8 @@ class Constants:
         self._pool.give_back(key)
 
     def _made(self, const: Const, graph: Graph, store: Store | None) -> _PooledConstant:
-        gl, data = self._gpu.gl, self._data(const, graph, store)
+        gl = self._gpu.gl
+        data = self._data(const, graph, store)
         packed: Packed
         if const.texture:
             packed = TexelTexture(gl, data, const.kind == "half", TEXTURE_WIDTH)

@@ -32,7 +32,7 @@ log = logging.getLogger("gles_delegate")
 class Delegation:
     """A subgraph of a bound model, and its segments that run on the GPU.
 
-    With `keep`, `read_result` reads the results of all nodes: the context's graph then has more
+    With `keep_all`, `read_result` reads the results of all nodes: the context's graph then has more
     outputs than `graph`.
 
     Attributes:
@@ -40,17 +40,16 @@ class Delegation:
     """
 
     def __init__(
-        self, graph: Graph, context: SegmentContext, partition: Partition, keep: bool = False
+        self, graph: Graph, context: SegmentContext, partition: Partition, keep_all: bool = False
     ) -> None:
         self.graph = graph
         self.thread = context.thread
         self.bindings = context.bindings
         self._context = context
         self._partition = partition
-        self._keep = keep
+        self._keep_all = keep_all
         default = context.lowerings.default
         self._reasons = default.reasons
-        self._deciding = context.lowerings.deciding
         self._segments: list[Segment] = []
         self._finished: list[Invocation] = []
         self._latest: deque[dict[int, Array]] = deque(maxlen=2)  # outputs of finished runs
@@ -137,7 +136,8 @@ class Delegation:
             self.require_bindable(index)
             bindings[index] = binding
 
-        if keep := self.before_binding():
+        keep = self.before_binding()
+        if keep is not None:
             keep()
 
         def bind() -> None:
@@ -158,15 +158,16 @@ class Delegation:
 
     @property
     def prepared(self) -> list[Segment]:
-        return [segment for segment in self._segments if segment.is_prepared]
+        return [segment for segment in self._segments if segment.current is not None]
 
     def times(self) -> Iterator[DispatchTime]:
         """Run every segment once more, each dispatch separately; all must be prepared."""
         ops = {node.index: node.op for node in self.graph.nodes}
         graph = self._context.lowerings.default.graph
         for segment in self._segments:
-            for d, seconds in self.thread.run(segment.session.profile):
-                op, name = ops.get(d.node, "(input)"), name_dispatch(d, graph)
+            for d, seconds in self.thread.run(segment.require().session.profile):
+                op = ops.get(d.node, "(input)")
+                name = name_dispatch(d, graph)
                 if d.shader == "chain" and d.fused:
                     op += f" and {len(d.fused)} more"
                 yield DispatchTime(d.node, op, d.shader, str(d), seconds, d.flops, name)
@@ -175,7 +176,7 @@ class Delegation:
     def idle(self) -> Iterator[None]:
         with ExitStack() as stack:
             for segment in self._segments:
-                stack.enter_context(segment.session.idle())
+                stack.enter_context(segment.require().session.idle())
             yield
 
     def read_result(self, index: int) -> Array | None:
@@ -183,8 +184,8 @@ class Delegation:
         for segment in self._segments:
             if index in self.bindings and index in segment.computed:
                 return segment.read_result(index)
-            inside = self._keep and index not in self.graph.outputs
-            if inside and segment.is_prepared and index in segment.outputs:
+            inside = self._keep_all and index not in self.graph.outputs
+            if inside and segment.current is not None and index in segment.current.outputs:
                 return segment.read_output(index)
         return None
 
@@ -217,8 +218,9 @@ class Delegation:
 
     def require_bindable(self, index: int) -> None:
         """Raise ValueError if no buffer or texture can be bound to a tensor."""
-        graph, segments = self.graph, self._partition.segments
-        if index in self._deciding:
+        graph = self.graph
+        segments = self._partition.segments
+        if index in self._context.lowerings.shape_inputs:
             raise ValueError(
                 f"cannot bind tensor {index}: its value determines sizes of tensors, so the CPU "
                 "needs it; use set_tensor"

@@ -151,7 +151,8 @@ class LiteRtHost:
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         if wait_for is not None:
-            thread, fence = self.delegation.thread, wait_for
+            thread = self.delegation.thread
+            fence = wait_for
             thread.run(lambda: wait_on_gpu(thread.gpu.gl, fence))
         self.invoke()
         return self.delegation.finished(self.get_tensor)
@@ -194,7 +195,8 @@ class LiteRtHost:
 
     def get_tensor_details(self) -> list[dict[str, Any]]:
         details = self._litert.call(self._interpreter.get_tensor_details, self._subgraph)
-        tensors, segments = self.delegation.graph.tensors, self.delegation.prepared
+        tensors = self.delegation.graph.tensors
+        segments = self.delegation.prepared
         inner = {i: describe(tensors[i], s.shape_of(i)) for s in segments for i in s.computed}
         return [inner.get(each["index"], each) for each in details]
 

@@ -34,7 +34,7 @@ class BoundModel:
 
     Args:
         bindings: Bindings of inputs and outputs of the first subgraph, by tensor index.
-        keep: Keep all nodes' results for `Delegation.read_result`.
+        keep_all: Keep all nodes' results for `Delegation.read_result`.
 
     Attributes:
         subgraphs: The subgraphs that an app can run, by index, `graph` first.
@@ -47,13 +47,13 @@ class BoundModel:
         options: GpuDelegateOptions,
         bindings: dict[int, Binding] | None = None,
         progress: Progress | None = None,
-        keep: bool = False,
+        keep_all: bool = False,
     ) -> None:
         self.thread = thread
         gpu = thread.gpu
         first, final = _tiers(thread, options)
         graphs = [graph, *(graph.subgraphs[i] for i in graph.entries if i != graph.index)]
-        if keep:
+        if keep_all:
             graphs = [with_all_outputs(each) for each in graphs]
         lowerings = [Lowerings(each, first, options.quantized_models_allowed) for each in graphs]
         partitions = choose_partitions(
@@ -79,11 +79,11 @@ class BoundModel:
                 shared=self._shared,
                 limits=first,
                 final_limits=final,
-                tuner=Tuner(each, self._shared, half) if _is_tuned(options) else None,
+                choices=Tuner(each, self._shared, half).choices if _is_tuned(options) else None,
             )
             index = each.graph.index
             own = graph if is_first else graph.subgraphs[index]
-            delegation = Delegation(own, context, partition, keep)
+            delegation = Delegation(own, context, partition, keep_all)
             if options.require_full_delegation:
                 delegation.require_all("require_full_delegation is set")
             for tensor in delegation.bindings:
@@ -104,7 +104,9 @@ class BoundModel:
     @property
     def is_final(self) -> bool:
         """Whether the prepared segments run with the programs that they will keep."""
-        return all(segment.is_final for d in self.subgraphs.values() for segment in d.prepared)
+        return all(
+            segment.upgrade.is_final for d in self.subgraphs.values() for segment in d.prepared
+        )
 
     def memory(self) -> MemoryReport:
         """The GPU memory of all segments that are prepared."""
@@ -118,7 +120,7 @@ class BoundModel:
                 constants=self._shared.constants.nbytes,
                 programs=self._shared.programs.nbytes,
             )
-            return sum((segment.session.memory() for segment in prepared), shared)
+            return sum((segment.require().session.memory() for segment in prepared), shared)
 
         return self.thread.run(total)
 
@@ -132,7 +134,9 @@ class BoundModel:
     def sanitize(self) -> list[StrayAccess]:
         """Run every prepared segment again, each dispatch separately; see `Session.sanitize`."""
         prepared = [segment for each in self.subgraphs.values() for segment in each.prepared]
-        return self.thread.run(lambda: [t for each in prepared for t in each.session.sanitize()])
+        return self.thread.run(
+            lambda: [t for each in prepared for t in each.require().session.sanitize()]
+        )
 
     def release(self) -> None:
         """Delete the GL objects; on the delegate's thread, inside the guard."""
@@ -187,7 +191,8 @@ def with_all_outputs(graph: Graph) -> Graph:
 
 def _store(graph: Graph, thread: GlThread, options: GpuDelegateOptions, half: bool) -> Store | None:
     """The on-disk cache of this model on this device, if the options name a folder."""
-    folder, gpu = options.serialization_dir, thread.gpu
+    folder = options.serialization_dir
+    gpu = thread.gpu
     if folder is None:
         return None
     content = fingerprint(graph.content, *graph.weights)

@@ -123,7 +123,8 @@ class Programs:
         # A long text compiles for a long time: such a program must not be the last.
         longest_first = [taken[text].compiled for text in sorted(taken, key=len, reverse=True)]
         missing = [compiled for compiled in longest_first if not compiled.ready]
-        report, total = progress or _said_once(store is not None), len(missing)
+        report = progress or _said_once(store is not None)
+        total = len(missing)
 
         def tell(done: int) -> None:
             self._gpu.give_way()

@@ -86,7 +86,8 @@ class Sanitizer:
                 faults += region.faults([before[i] for before in befores], afters)
                 region.take(expected, afters[0])
             for fault, buffer, words in faults:
-                nbytes, first = words.size * _WORD, int(words[0]) * _WORD
+                nbytes = words.size * _WORD
+                first = int(words[0]) * _WORD
                 yield StrayAccess(group, fault, nbytes, buffer, first)
 
 
@@ -110,7 +111,8 @@ class _Arena:
             self._steps = recorder.record_each(own)
 
     def _view(self, allocation: Allocation, gpu: GpuContext) -> TexelView:
-        buffer, is_image = self._buffers[allocation.buffer], gpu.limits.has_images
+        buffer = self._buffers[allocation.buffer]
+        is_image = gpu.limits.has_images
         exact = TexelView(gpu.gl, buffer.name, allocation.offset, allocation.size, is_image)
         room = min(buffer.size - allocation.offset, gpu.limits.block_bytes)
         return _OpenView(gpu.gl, exact, max(room, allocation.size))
@@ -250,7 +252,8 @@ def _regions(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Region]:
 
 def _mark_output(region: _Region, words: slice, dispatch: Dispatch, is_whole: bool) -> None:
     """Mark what a dispatch writes; `is_whole`: an earlier member computes all of its output."""
-    output, written = dispatch.output, dispatch.written
+    output = dispatch.output
+    written = dispatch.written
     channels = np.arange(4 * output.slices).reshape(-1, 1, 4)
 
     def in_words(lanes: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -25,8 +25,21 @@ from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, ShaderSour
 from gles_delegate.shaders.dispatch import Dispatch
 from gles_delegate.support.closing import in_any_case, on_error, release_all
 
-_NO_TURN = 2
-"""Number of the copies for reading at once; turns are 0 and 1."""
+_SYNC_SLOT = 2
+"""The slot of copies that are read at once; asynchronous runs have slots 0 and 1."""
+
+
+@dataclass(frozen=True)
+class SessionState:
+    """What a session's next run depends on, besides its inputs.
+
+    Attributes:
+        variables: The bytes of each of `Session.variables`, by tensor index.
+    """
+
+    variables: Mapping[int, Array]
+    runs: int
+    random_words: Array
 
 
 class Session:
@@ -61,7 +74,7 @@ class Session:
         self._own_inputs = plan.session_inputs
         self._gpu = gpu
         self._graph = graph
-        self._copies: dict[tuple[int, int], Buffer] = {}  # by turn and tensor index
+        self._copies: dict[tuple[int, int], Buffer] = {}  # by slot and tensor index
         header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
         sources = self.sources = sources or plan.sources(gpu.limits, header)
         self._new_parameters: dict[int, Array] = {}
@@ -85,7 +98,8 @@ class Session:
 
     def load(self, sources: Sequence[ShaderSource]) -> None:
         """Wait until the programs of some of its `sources` are compiled; raises ShaderError."""
-        gl, shared = self._gpu.gl, self._shared
+        gl = self._gpu.gl
+        shared = self._shared
         texts = {source.text for source in sources}
         before = gl.integer(gl_names.DISPATCH_INDIRECT_BUFFER_BINDING)
         no_groups = Buffer(gl, bytes(12))
@@ -115,7 +129,8 @@ class Session:
         commands = self._recorder.record(storage)
 
         def commit() -> None:
-            self.resources, self._commands = resources, commands
+            self.resources = resources
+            self._commands = commands
             self._new_parameters = {
                 index: resource.parameters
                 for index, resource in resources.items()
@@ -208,9 +223,9 @@ class Session:
     def read(self, index: int, array: Array) -> None:
         """Wait for the last run, and read one of `outputs` into `array`."""
         if self._gpu.driver.reads_copies:
-            self._copy_output(_NO_TURN, index)
+            self._copy_output(_SYNC_SLOT, index)
             self._gpu.gl.check("glCopyBufferSubData")
-            self.read_staged(_NO_TURN, index, array)
+            self.read_staged(_SYNC_SLOT, index, array)
         else:
             self._buffers.download(self.plan.outputs[index], array)
 
@@ -222,31 +237,33 @@ class Session:
         value = self.plan.results.get(index)
         return None if value is None else self._buffers.texels(value)
 
-    def stage(self, turn: int) -> None:
-        """Have the GPU copy `outputs` to the buffers of a turn, 0 or 1, for `read_staged`."""
+    def stage(self, slot: int) -> None:
+        """Have the GPU copy `outputs` to the buffers of a slot, 0 or 1, for `read_staged`."""
         for index in self.outputs:
-            self._copy_output(turn, index)
+            self._copy_output(slot, index)
         self._gpu.gl.check("invoke_async")
 
-    def _copy_output(self, turn: int, index: int) -> None:
-        """Copy an output on the GPU; the buffers of both turns are created together."""
-        value, gl = self.plan.outputs[index], self._gpu.gl
+    def _copy_output(self, slot: int, index: int) -> None:
+        """Copy an output on the GPU; the buffers of slots 0 and 1 are created together."""
+        value = self.plan.outputs[index]
+        gl = self._gpu.gl
         if not value.nbytes:
             return
-        for key in ((turn, index),) if turn == _NO_TURN else ((0, index), (1, index)):
-            if key not in self._copies:
-                self._copies[key] = Buffer(gl, value.nbytes)
-                text = f"copy {key[0]} of {name_tensor(index, self._graph)}"
-                gl.label(gl_names.BUFFER_OBJECT, self._copies[key].name, text)
-        source, target = self._buffers.storage.view(value), self._copies[turn, index]
+        for created in (slot,) if slot == _SYNC_SLOT else (0, 1):
+            if (created, index) not in self._copies:
+                copy = self._copies[created, index] = Buffer(gl, value.nbytes)
+                text = f"copy {created} of {name_tensor(index, self._graph)}"
+                gl.label(gl_names.BUFFER_OBJECT, copy.name, text)
+        source = self._buffers.storage.view(value)
+        target = self._copies[slot, index]
         end = (target.name, 0, target.size)
         for function, arguments in self._recorder.copy(source.name, source.offset, *end):
             function(*arguments)
 
-    def read_staged(self, turn: int, index: int, array: Array) -> None:
-        """Wait for the copies of a turn, and read one of them into `array`."""
+    def read_staged(self, slot: int, index: int, array: Array) -> None:
+        """Wait for the copies of a slot, and read one of them into `array`."""
         if array.nbytes:
-            self._copies[turn, index].read_into(array, array.nbytes)
+            self._copies[slot, index].read_into(array, array.nbytes)
 
     def read_variable(self, index: int, array: Array) -> None:
         """Read a variable tensor into `array`; nothing happens if the plan does not use it."""
@@ -260,23 +277,31 @@ class Session:
         if value is not None:
             self._buffers.upload(value, array)
 
-    def continue_from(self, other: Session) -> None:
-        """Take over the state of another session of the same shapes: variables, random numbers."""
-        for index in other.variables:
-            value = other.plan.variables[index]
-            saved = np.empty(value.nbytes, np.uint8)
-            other._buffers.download(value, saved)
-            self._buffers.upload(self.plan.variables[index], saved)
-        self.runs = other.runs
-        self.random_words = other.random_words
+    def state(self) -> SessionState:
+        """Wait for the last run, and read what the next one depends on."""
+        variables: dict[int, Array] = {}
+        for index in self.variables:
+            value = self.plan.variables[index]
+            variables[index] = np.empty(value.nbytes, np.uint8)
+            self._buffers.download(value, variables[index])
+        return SessionState(variables, self.runs, self.random_words)
+
+    def continue_from(self, state: SessionState) -> None:
+        """Take over the state of another session of the same shapes."""
+        for index, content in state.variables.items():
+            self._buffers.upload(self.plan.variables[index], content)
+        self.runs = state.runs
+        self.random_words = state.random_words
 
     def take_staged(self, other: Session) -> None:
         """Take over the copies of `stage`, for `read_staged`."""
         self._copies, other._copies = other._copies, {}
 
     def release(self) -> None:
-        sources, self.sources = self.sources, ()
-        copies, self._copies = self._copies, {}
+        sources = self.sources
+        copies = self._copies
+        self.sources = ()
+        self._copies = {}
         give_back = partial(self._shared.programs.give_back, sources)
         release_copies = partial(release_all, copies.values())
         in_any_case((self._buffers.release, give_back, self._recorder.release, release_copies))
@@ -294,7 +319,8 @@ def _joined(group: tuple[Dispatch, ...]) -> Dispatch:
 def _require_32_bits(index: int, array: Array) -> None:
     """Raise ValueError if an array of int64 has a number outside int32."""
     if array.dtype == np.int64 and array.size:
-        low, high = int(array.min()), int(array.max())
+        low = int(array.min())
+        high = int(array.max())
         if low < -(2**31) or high >= 2**31:
             raise ValueError(
                 f"expected int64 numbers of -2**31 to 2**31 - 1 in tensor {index}, which the GPU "

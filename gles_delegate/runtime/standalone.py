@@ -51,25 +51,27 @@ class StandAlone:
             return
         self._pending = None
         self._prepare()
-        self._ready = True
         self.reset_all_variables()
 
     def _prepare(self, values: Mapping[int, Array] | None = None) -> None:
         """Plan for the present shapes, and for these values of inputs that determine sizes."""
         inputs = {i: self._shapes[i] for i in self._graph.inputs}
-        self._shapes.update(self._segment.prepare(inputs, values))
-        old, self._arrays = self._arrays, {}
-        self._forget()
-        for tensor in self._graph.tensors:
-            index, shape = tensor.index, self._shapes[tensor.index]
-            if not self._is_on_host(tensor):
-                continue
+        shapes = self._segment.prepare(inputs, values)
+        self._ready = False  # an array may find no memory
+        old = self._arrays
+        arrays: dict[int, Array] = {}
+        for tensor in filter(self._is_on_host, self._graph.tensors):
+            index = tensor.index
             if tensor.is_constant:
-                self._arrays[index] = tensor.array()
-            elif index in old and old[index].shape == shape and not tensor.is_variable:
-                self._arrays[index] = old[index]
+                arrays[index] = tensor.array()
+            elif index in old and old[index].shape == shapes[index] and not tensor.is_variable:
+                arrays[index] = old[index]
             else:
-                self._arrays[index] = np.zeros(shape, tensor.type.array)
+                arrays[index] = np.zeros(shapes[index], tensor.type.array)
+        self._shapes.update(shapes)
+        self._arrays = arrays
+        self._forget()
+        self._ready = True
 
     def invoke(self) -> None:
         self._make_ready()
@@ -133,7 +135,8 @@ class StandAlone:
             self._segment.write_variable(tensor.index, self._arrays[tensor.index])
 
     def get_tensor(self, tensor_index: int) -> Array:
-        array, is_output = self._array(tensor_index), tensor_index in self._segment.outputs
+        array = self._array(tensor_index)
+        is_output = tensor_index in self._outputs
         is_kept = tensor_index in {*self._graph.inputs, *self._kept}
         if array.nbytes < MANY_BYTES or is_kept or not is_output:
             return np.array(array)
@@ -166,15 +169,16 @@ class StandAlone:
                 self._segment.write_variable(index, array)
 
     def _make_ready(self) -> None:
-        """Read the inputs that the pending run assigns to; plan again for new deciding values."""
+        """Read the inputs that the pending run assigns to; plan again for new `shape_inputs`."""
         if not self._ready:
             raise RuntimeError(
                 "Invoke called on model that is not ready: call allocate_tensors() first"
             )
-        for index in self._segment.states:
+        current = self._segment.current
+        for index in current.session.states if current is not None else ():
             self._array(index)
-        values = {index: self._arrays[index].copy() for index in self._segment.deciding}
-        if not values or self._segment.fits(values):
+        values = {index: self._arrays[index].copy() for index in self._segment.shape_inputs}
+        if not values or self._segment.is_planned_for(values):
             return
         states = {t.index: self._array(t.index) for t in self._graph.tensors if t.is_variable}
         self._prepare(values)
@@ -206,8 +210,8 @@ class StandAlone:
             if result is None:
                 raise bound(tensor)
             self._arrays[index][...] = result
-        elif self._pending is not None and index in self._segment.outputs:
-            for output in {*self._arrays, *self._given} & {*self._segment.outputs}:
+        elif self._pending is not None and index in self._outputs:
+            for output in {*self._arrays, *self._given} & {*self._outputs}:
                 self._arrays[output] = self._pending.get_tensor(output)
             self._pending = None
             self._given.clear()
@@ -215,6 +219,12 @@ class StandAlone:
             self._arrays[index] = self._segment.read_output(index)
             self._given.remove(index)
         return self._arrays[index]
+
+    @property
+    def _outputs(self) -> tuple[int, ...]:
+        """The tensors that a run returns."""
+        current = self._segment.current
+        return current.outputs if current is not None else ()
 
     def _keep(self) -> None:
         """Have every output here, before the GPU may lose it."""
@@ -234,7 +244,7 @@ class StandAlone:
 
 
 def tensor_at(graph: Graph, index: int) -> Tensor:
-    """A tensor by its index; raises TypeError or ValueError for what is none."""
+    """A tensor by its index; raises TypeError or ValueError if there is no such tensor."""
     if not hasattr(index, "__index__"):
         raise TypeError(
             f"expected the index of a tensor, found {index!r}: get_input_details() and "

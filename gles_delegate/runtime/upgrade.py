@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -26,10 +26,11 @@ from gles_delegate.gl.llvmpipe import threads_with_room
 from gles_delegate.model.graph import Graph
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.plan import Plan
+from gles_delegate.planning.plans import Plans
 from gles_delegate.planning.ports import Port
 from gles_delegate.runtime.binding import Resource
 from gles_delegate.runtime.constants import Constants
-from gles_delegate.runtime.planner import Planner
+from gles_delegate.runtime.prepared import Prepared
 from gles_delegate.runtime.programs import Programs
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
@@ -41,148 +42,187 @@ from gles_delegate.support.undisturbed import give_way
 from gles_delegate.support.unpatched import Lock
 
 log = logging.getLogger("gles_delegate")
-_TWICE, _OFTEN = 2, 20  # runs after which faster programs are compiled, and chains alone
+_RUNS_BEFORE_COMPILING = 2
+_RUNS_BEFORE_CHAINS = 20  # if the faster programs differ in chains alone
 _EXIT_TIMEOUT = 0.3  # seconds that the end of the process waits for a program
 _NICE = 10  # the thread's priority: a tenth of a processor that the runs want, too
 _BUDGET = 5e-3  # seconds of a run in which programs are loaded, or one of them
 _LEFT_OUT = "the faster programs are left out: %s"
 
 
-@dataclass
-class Faster:
-    """How a session of faster programs is made, and the session once they are loaded."""
+@dataclass(frozen=True)
+class UpgradedPlan:
+    """A plan of faster programs, which are in Mesa's shader cache."""
 
-    planner: Planner
+    plans: Plans
     lowered: Lowered
     plan: Plan
     sources: Sequence[ShaderSource]
-    session: Session | None = None
 
 
 class Upgrade:
     """A segment's change to the programs of `limits`; on the delegate's thread, inside the guard.
 
-    `is_final` tells that no faster ones are to come. A job ends when it is not the `job` any more.
+    Attributes:
+        plans: How the segment is planned: for programs that compile soon, later for faster ones.
+        job: What the background compiles for it; another job ends soon.
+        is_final: Whether no faster programs are to come.
     """
 
-    def __init__(self, shared: Shared, planner: Planner, limits: Limits | None) -> None:
+    def __init__(self, shared: Shared, plans: Plans, limits: Limits | None) -> None:
         self._shared = shared
-        self._planner = planner
         self._limits = limits
         self._runs = 0
-        self._start_at = _TWICE
+        self._start_at = _RUNS_BEFORE_COMPILING
         self._reported = (0, 0)
-        self._loading: Iterator[None] | None = None
+        self._loading: Generator[None, None, Prepared] | None = None
         self._taken = ExitStack()
         self._session: Session | None = None
+        self.plans = plans
         self.job: _Job | None = None
         self.is_final = limits is None
 
-    def step(self, present: Session, lowered: Lowered, ports: Mapping[int, Port]) -> Faster | None:
-        """Count a run; return, once, what to continue with."""
+    def step(self, present: Prepared) -> Prepared | None:
+        """Count a run; return, once, what to continue with, which has the state of `present`."""
         if self.is_final or self._limits is None:
             return None
         self._runs += 1
-        if (job := self.job) is None:
+        job = self.job
+        if job is None:
             if self._runs >= self._start_at:
-                wanted, early = (self._planner, lowered, ports), self._start_at < _OFTEN
-                gpu, plan = self._shared.gpu, present.plan
-                self.job = _Job(ref(self), gpu, wanted, self._limits, plan, early)
-                self.is_final = not _compiler.add(self.job)
+                self._start(present, self._limits)
             return None
         if self._shared.progress is not None and job.compiled != self._reported:
             self._shared.progress(*job.compiled)
             self._reported = job.compiled
         if not job.is_done:
             return None
-        if job.faster is not None:
-            self._loading = self._loading or self._load(job.faster, present)
+        faster: Prepared | None = None
+        if job.upgraded is not None:
+            self._loading = self._loading or self._load(job.upgraded, present)
             end = perf_counter() + _BUDGET
             try:
-                for _ in self._loading:
-                    if perf_counter() > end:
-                        return None
+                while perf_counter() <= end:
+                    next(self._loading)
+                return None
+            except StopIteration as loaded:
+                faster = loaded.value
             except (DelegateError, MemoryError, OSError) as error:
                 log.info(_LEFT_OUT, error)
+            if faster is not None:
+                self._session = None  # the segment's from now on
+                self.plans = job.upgraded.plans
         self.drop()
-        self._start_at, self.is_final = _OFTEN, not job.waits
-        return job.faster if job.faster and job.faster.session else None
+        self._start_at = _RUNS_BEFORE_CHAINS
+        self.is_final = not job.retry_later
+        return faster
 
     def drop(self) -> None:
         """Forget what is compiled, for other shapes or at the end."""
-        session, self._session = self._session, None
-        self.job = self._loading = None
+        session = self._session
+        self._session = None
+        self.job = None
+        self._loading = None
         with self._taken:
             if session is not None:
                 session.release()
 
-    def _load(self, faster: Faster, present: Session) -> Iterator[None]:
+    def _start(self, present: Prepared, limits: Limits) -> None:
+        self.job = _Job(
+            owner=ref(self),
+            gpu=self._shared.gpu,
+            plans=self.plans,
+            lowered=present.lowered,
+            ports=present.ports,
+            present=present.plan,
+            limits=limits,
+            skip_chains=self._start_at < _RUNS_BEFORE_CHAINS,
+        )
+        self.is_final = not _compiler.add(self.job)
+
+    def _load(self, upgraded: UpgradedPlan, present: Prepared) -> Generator[None, None, Prepared]:
         """Make a session that continues from the present one; a constant or program each step."""
-        shared, graph = replace(self._shared, progress=None), faster.lowered.graph
-        for const in faster.plan.constants:
+        shared = replace(self._shared, progress=None)
+        graph = upgraded.lowered.graph
+        for const in upgraded.plan.constants:
             packed = shared.constants.take(const, graph, shared.store)
             self._taken.callback(shared.constants.give_back, packed)
             yield
+        resources = present.session.resources
         session = self._session = Session(
-            faster.plan, graph, shared, present.resources, faster.sources, loads=False
+            upgraded.plan, graph, shared, resources, upgraded.sources, loads=False
         )
-        for source in {source.text: source for source in faster.sources}.values():
+        for source in {source.text: source for source in upgraded.sources}.values():
             yield
             session.load([source])
         if shared.store is not None:
             shared.store.save()
-        if session.resources is not present.resources:
-            session.use(present.resources)
-        session.continue_from(present)
-        faster.session, self._session = session, None
+        if present.session.resources is not session.resources:
+            session.use(present.session.resources)
+        session.continue_from(present.session.state())
+        return Prepared.of(self.plans.nodes, upgraded.lowered, present.ports, session)
 
 
 @dataclass(eq=False)
 class _Job:
-    """The compiler's thread writes it, `is_done` last; it `waits` if chains alone are too early."""
+    """What the compiler's thread does for an `Upgrade`, and writes; `is_done` last.
+
+    Attributes:
+        present: The plan that runs meanwhile.
+        skip_chains: Whether it is too early to compile for chains alone.
+        retry_later: Whether that is all that would differ.
+        compiled: The programs so far, and all of them.
+    """
 
     owner: ref[Upgrade]
     gpu: GpuContext
-    wanted: tuple[Planner, Lowered, Mapping[int, Port]]
-    limits: Limits
+    plans: Plans
+    lowered: Lowered
+    ports: Mapping[int, Port]
     present: Plan
-    is_early: bool
-    waits: bool = False
+    limits: Limits
+    skip_chains: bool
+    retry_later: bool = False
     compiled: tuple[int, int] = (0, 0)
-    faster: Faster | None = None
+    upgraded: UpgradedPlan | None = None
     is_done: bool = False
 
     def run(self) -> None:
-        planner, earlier, ports = self.wanted
         try:
             self.check(0, 0)
-            planner = planner.within(self.limits)
-            lowered = planner.lower(earlier.shapes, earlier.values)
-            plan = planner.plan(lowered, ports)
-            is_same = plan.dispatches == self.present.dispatches
-            self.waits = is_same and bool(plan.chains) and self.is_early
-            if not is_same or (plan.chains and not self.is_early):
-                assert self.gpu.egl is not None
-                gpu = GpuContext(device_index=self.gpu.egl.device.index, pin_workers=False)
-                try:
-                    with gpu.guard():
-                        programs = Programs(gpu, unused=0)
-                        shared = Shared(gpu, _Zeros(gpu), programs, progress=self.check)
-                        trial = _Trial(plan, lowered.graph, shared)
-                        self.faster = Faster(planner, lowered, plan, trial.sources)
-                        trial.release()
-                finally:
-                    gpu.release()
+            plans = self.plans.within(self.limits)
+            lowered = plans.lower(self.lowered.shapes, self.lowered.values)
+            plan = plans.plan(lowered, self.ports)
+            if plan.dispatches == self.present.dispatches:
+                self.retry_later = bool(plan.chains) and self.skip_chains
+                if self.retry_later or not plan.chains:
+                    return
+            self.upgraded = self._compiled(plans, lowered, plan)
         except (DelegateError, MemoryError, OSError) as error:
             log.info(_LEFT_OUT, error)
         finally:
             release_thread()
             self.is_done = True
 
+    def _compiled(self, plans: Plans, lowered: Lowered, plan: Plan) -> UpgradedPlan:
+        """The plan, after its programs were compiled in a context of its own."""
+        assert self.gpu.egl is not None
+        gpu = GpuContext(device_index=self.gpu.egl.device.index, pin_workers=False)
+        try:
+            with gpu.guard():
+                programs = Programs(gpu, unused=0)
+                shared = Shared(gpu, _Zeros(gpu), programs, progress=self.check)
+                trial = _Trial(plan, lowered.graph, shared)
+                upgraded = UpgradedPlan(plans, lowered, plan, trial.sources)
+                trial.release()
+                return upgraded
+        finally:
+            gpu.release()
+
     def check(self, done: int, total: int) -> None:
         """Note the progress; raise an error if it is to end."""
         give_way()
-        self.compiled = done, total
+        self.compiled = (done, total)
         owner = self.owner()
         if owner is None or owner.job is not self or _compiler.is_ending:
             raise DelegateError(

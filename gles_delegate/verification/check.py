@@ -133,7 +133,7 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
         if (form.half and not case.half) or (form.constant and not case.quick):
             continue
         lowerings = Lowerings(graph, form.limits)
-        values = {index: inputs[index] for index in lowerings.deciding}
+        values = {index: inputs[index] for index in lowerings.shape_inputs}
         choices = dict.fromkeys(range(len(graph.nodes)), form.choice)
         lowered = lowerings.lower({}, choices=choices, values=values)
         if lowered.reasons:  # the device lacks something that this op needs

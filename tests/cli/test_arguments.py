@@ -157,7 +157,9 @@ def test_why_a_loop_is_unrolled(tmp_path: Path, damage: str) -> None:
     lines = [line for line in call("inspect", model).splitlines() if "unrolled" in line]
     assert len(lines) == len(call_json("inspect", model)["unrolled"]) == bool(damage)
     for line in lines:
-        assert line.startswith("node 0: its turns are unrolled, because it is not a recurrent ")
+        assert line.startswith(
+            "node 0: its iterations are unrolled, because it is not a recurrent "
+        )
 
 
 def test_inspect_needs_no_gpu(model: Path) -> None:

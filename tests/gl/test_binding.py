@@ -18,7 +18,8 @@ from gles_delegate.device.profiles import Profile
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
 from gles_delegate.model.reader import read_model
-from gles_delegate.runtime import buffers, planner, segment
+from gles_delegate.planning import plans
+from gles_delegate.runtime import buffers, segment
 from gles_delegate.runtime.commands import Recorder
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.segment import Segment
@@ -598,13 +599,27 @@ def test_another_picture_or_region_needs_no_new_plan(
     interpreter = app.interpreter(negated((1, 5, 6, 3)))
     bind = app.delegate.bind_texture_to_tensor
     bind(0, app.texture(PICTURE), transform=gd.ImageTransform())
-    monkeypatch.setattr(planner, "make_plan", lambda *_: pytest.fail("a new plan"))
+    monkeypatch.setattr(plans, "make_plan", lambda *_: pytest.fail("a new plan"))
     wide = RNG.integers(0, 256, (9, 70, 3), np.uint8)
     transform = gd.ImageTransform(roi=(1, 2, 30, 5), mean=3, std=9, padding=4, rotation=5)
     bind(0, app.texture(wide), transform=transform)
     interpreter.invoke()
     expected = transform.apply(wide, (5, 6))
     np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-3)
+
+
+def test_unbinding_after_another_transform(app: App) -> None:
+    interpreter = app.interpreter(negated((1, 5, 6, 3)))
+    texture = app.texture(PICTURE)
+    for mean in (1, 3):
+        app.delegate.bind_texture_to_tensor(
+            0, texture, transform=gd.ImageTransform(mean=mean, std=2)
+        )
+    value = RNG.random((1, 5, 6, 3), np.float32)
+    app.delegate.unbind(0)
+    interpreter.set_tensor(0, value)
+    interpreter.invoke()
+    np.testing.assert_array_equal(interpreter.get_tensor(1), -value)
 
 
 def test_an_output_that_is_the_input(app: App) -> None:
@@ -781,7 +796,7 @@ def results(segments: Sequence[Segment], value: float | None) -> list[float]:
     inputs = {} if value is None else {0: np.full((1, 2, 2, 4), value, np.float32)}
     actual = []
     for each in segments:
-        (index,) = each.outputs
+        (index,) = each.require().outputs
         array = np.zeros((1, 2, 2, 4), np.float32)
         each.invoke(inputs, {index: array})
         actual.append(array.flat[0])

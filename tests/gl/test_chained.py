@@ -27,7 +27,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 def groups(delegate: gd.GpuDelegate) -> list[int]:
     bound = delegate.bound
     prepared = [segment for each in bound.subgraphs.values() for segment in each.prepared]
-    return [len(group) for segment in prepared for group in segment.session.plan.groups]
+    return [len(group) for segment in prepared for group in segment.require().plan.groups]
 
 
 def results(content: bytes, feeds: list[Any]) -> tuple[list[Any], list[int]]:
@@ -100,7 +100,7 @@ def test_an_element_wise_member_computes_one_pixel_an_invocation() -> None:
         values = np.random.default_rng(0).random(shape, np.float32)
         products, _ = run(in_ours(delegate, b.build([y, z])), [values])
         (segment,) = delegate.bound.first.prepared
-        plan = segment.session.plan
+        plan = segment.require().plan
         (chain,) = map(plan.chain, plan.groups)
         (member,) = (m for m in chain.members if m.shader == "elementwise")
     np.testing.assert_array_equal(products, values * values)

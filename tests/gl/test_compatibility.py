@@ -10,7 +10,7 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.bench import compatibility
-from gles_delegate.bench.device import half_slowdown
+from gles_delegate.bench.kernels import half_slowdown
 from gles_delegate.device.profiles import UNKNOWN
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.runtime.session import Session

@@ -51,7 +51,7 @@ def use(kind: str, is_first: bool) -> None:
     from gles_delegate.runtime import upgrade
     from tests.support.small import allocated, check
 
-    upgrade._OFTEN = 2  # runs until programs are compiled in the background
+    upgrade._RUNS_BEFORE_CHAINS = 2  # runs until programs are compiled in the background
     if not is_first:
         patch_all(kind)
     for own_thread in (False, True):

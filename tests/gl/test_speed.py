@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import gles_delegate as gd
-from gles_delegate.bench import compatibility
+from gles_delegate.bench import compatibility, kernels
 from gles_delegate.bench import device as speed
-from gles_delegate.bench.device import DeviceSpeed, KernelCase, measure, name_profile
+from gles_delegate.bench.device import DeviceSpeed, measure, name_profile
+from gles_delegate.bench.kernels import KERNELS, KernelCase, KernelTimer
 from gles_delegate.device import profiles
 from gles_delegate.device.profiles import AMD, INTEL, UNKNOWN, V3D, Profile
 from gles_delegate.gl.context import GpuContext
@@ -28,12 +29,11 @@ NAMES = {*profiles.NAMED} - {"SOFTWARE", "LLVMPIPE"}
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few small kernels, each measured once, and few cases of the self-test."""
-    kernels = tuple(
-        replace(kernel, size=16, channels=16, outputs=16) for kernel in speed.KERNELS[::2]
-    )
-    monkeypatch.setattr(speed, "KERNELS", kernels)
+    few = tuple(replace(kernel, size=16, channels=16, outputs=16) for kernel in KERNELS[::2])
+    for module in (speed, kernels):
+        monkeypatch.setattr(module, "KERNELS", few)
     monkeypatch.setattr(compatibility, "load_cases", lambda quick: load_cases(quick)[:4])
-    monkeypatch.setattr(speed, "_TIME_LIMIT", 0)
+    monkeypatch.setattr(kernels, "_TIME_LIMIT", 0)
     monkeypatch.setattr(speed, "_COPIED", (1, 64, 64, 4))
 
 
@@ -48,11 +48,12 @@ def measured(gpu: GpuContext, seconds: float = 60) -> DeviceSpeed:
     return measure(gpu, seconds, lambda done, total: None)
 
 
-@pytest.mark.parametrize("kernel", speed.KERNELS, ids=str)
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_a_kernel_is_one_convolution(kernel: KernelCase, gpu: GpuContext) -> None:
-    plan = speed._Bench(gpu, 0, lambda *_: None)._plan(kernel.graph())[1]
-    dispatch = speed._main(plan)
-    size, each = kernel.size // kernel.stride, 1 if "depthwise" in kernel.name else kernel.channels
+    _, plan = KernelTimer(gpu).plan(kernel.graph())
+    dispatch = kernels.main_dispatch(plan)
+    size = kernel.size // kernel.stride
+    each = 1 if "depthwise" in kernel.name else kernel.channels
     assert dispatch.output.shape == (1, size, size, kernel.outputs)
     assert dispatch.flops == 2 * size * size * kernel.outputs * each * kernel.window**2
 
@@ -109,7 +110,7 @@ def test_tiles_that_the_driver_refuses(
     def refuse(*_: Any) -> None:
         raise error("too many registers, or too much memory")
 
-    monkeypatch.setattr(speed, "Session", refuse)
+    monkeypatch.setattr(kernels, "Session", refuse)
     actual = measured(gpu)
     assert {tile.seconds for tile in actual.tiles} == {None}
     assert not actual.half
@@ -120,7 +121,7 @@ def test_a_driver_that_fails_ends_the_measurements(monkeypatch: pytest.MonkeyPat
     def fail(*_: Any) -> None:
         raise gd.GLError("glFinish: GL_OUT_OF_MEMORY")
 
-    monkeypatch.setattr(speed, "Session", fail)
+    monkeypatch.setattr(kernels, "Session", fail)
     text = call("doctor", "--bench")
     assert "--bench ended early: glFinish: GL_OUT_OF_MEMORY." in text
     assert "The delegate works here." in text

@@ -17,6 +17,7 @@ import gles_delegate as gd
 from gles_delegate.errors import OutOfGpuMemoryError
 from gles_delegate.gl.buffers import Buffer
 from gles_delegate.gl.program import Program
+from gles_delegate.runtime.prepared import Prepared
 from gles_delegate.runtime.segment import Segment
 from gles_delegate.runtime.session import Session
 from tests.support.convolutions import (
@@ -40,10 +41,10 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[Session]:
     sessions: list[Session] = []
     step = Segment._continue_with
 
-    def recorded(self: Segment, faster: Any) -> None:
-        before = self.session
+    def recorded(self: Segment, faster: Prepared) -> None:
+        before = self.require().session
         step(self, faster)
-        sessions.extend({self.session} - {before})
+        sessions.extend({self.require().session} - {before})
 
     monkeypatch.setattr(Segment, "_continue_with", recorded)
     return sessions
@@ -73,7 +74,7 @@ def result(interpreter: gd.Interpreter) -> Any:
 
 
 def job_of(interpreter: gd.Interpreter) -> Any:
-    return interpreter._host.delegation._segments[0]._upgrade.job
+    return interpreter._host.delegation._segments[0].upgrade.job
 
 
 def run_until(done: Callable[[], object], run: Callable[[], Any]) -> list[Any]:
@@ -93,7 +94,7 @@ def tiles(session: Session) -> set[Any]:
 def test_faster_programs_have_the_same_results(
     interpreter: gd.Interpreter, taken: list[Session]
 ) -> None:
-    first = interpreter._host.delegation._segments[0].session
+    first = interpreter._host.delegation._segments[0].require().session
     for each in run_until(lambda: taken, lambda: result(interpreter)):
         np.testing.assert_array_equal(each, result(interpreter))
     assert len(taken) == 1
@@ -117,7 +118,7 @@ for thread in threading.enumerate():
     if "upgrade" in thread.name:
         thread.join()
 compiled = files()
-while not interpreter._host.delegation._segments[0].is_final:
+while not interpreter._host.delegation._segments[0].upgrade.is_final:
     interpreter.invoke()
 interpreter.invoke()
 print(first > 0, compiled > 0, files() - compiled)
@@ -195,7 +196,7 @@ def end_of_job(stuck: Stuck, job: Any) -> None:
     stuck.go.set()
     wait_for_background()
     assert job.is_done
-    assert job.faster is None
+    assert job.upgraded is None
 
 
 def test_close_does_not_wait_for_a_program(
@@ -307,10 +308,10 @@ def test_after_an_error_the_first_programs_stay(
     if place == "without a thread":
         monkeypatch.setattr(threading.Thread, "start", refuse)
     segment = interpreter._host.delegation._segments[0]
-    session = segment.session
-    for each in run_until(lambda: segment.is_final, lambda: result(interpreter)):
+    before = segment.require()
+    for each in run_until(lambda: segment.upgrade.is_final, lambda: result(interpreter)):
         np.testing.assert_array_equal(each, first)
-    assert segment.session is session
+    assert segment.require() is before
 
 
 ENDS = """

@@ -101,7 +101,7 @@ def test_neighboring_pixels_in_one_load(
             interpreter = in_ours(delegate, content)
             results.append(run(interpreter, feed)[0])
             (segment,) = delegate.bound.first.prepared  # type: ignore[union-attr]
-            (conv,) = [d for d in segment.session.plan.dispatches if d.shader == "conv_2d"]
+            (conv,) = [d for d in segment.require().plan.dispatches if d.shader == "conv_2d"]
             assert conv.defines["ADJACENT"] == (pairs and each is profile)
     np.testing.assert_array_equal(*results)
 

@@ -23,7 +23,7 @@ AXES = {"pixels": [1, 2], "rows": [1], "columns": [2], "images": [0], "images, r
 def summed(delegate: gd.GpuDelegate) -> int:
     """How many dispatches sum squares of differences."""
     segments = delegate.bound.first.prepared
-    return sum(d.defines.get("SQUARES") == 1 for s in segments for d in s.session.plan.dispatches)
+    return sum(d.defines.get("SQUARES") == 1 for s in segments for d in s.require().plan.dispatches)
 
 
 def check(net: Sketch, outputs: list[int], count: int, host: Any = in_ours, **options: Any) -> None:

@@ -13,6 +13,7 @@ PACKAGE = Path(gd.__file__).parent
 
 NAMING_OPS = {
     "bench/device.py": "builds the models that it measures",
+    "bench/kernels.py": "builds the models that it measures",
     "litert/check.py": "builds the model that it tests LiteRT with",
     "litert/native.py": "DELEGATE is LiteRT's name of a delegate's node, not an op of models",
     "model/reader.py": "CUSTOM stands for a custom op without a name",

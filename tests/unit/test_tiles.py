@@ -5,7 +5,7 @@ from math import ceil, prod
 
 import pytest
 
-from gles_delegate.bench.device import KernelCase
+from gles_delegate.bench.kernels import KernelCase
 from gles_delegate.device import profiles
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import SOFTWARE, profile_of
