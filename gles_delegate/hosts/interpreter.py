@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakMethod, ref
@@ -34,6 +35,7 @@ from gles_delegate.support.arrays import Memory
 from gles_delegate.support.closing import Closing, on_error
 
 K = TypeVar("K")
+T = TypeVar("T")
 
 Host: TypeAlias = StandAlone | LiteRtHost
 """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
@@ -251,48 +253,42 @@ class Interpreter(NotPickled, Closing):
         if self._own is not None:
             self._own.close()
 
-    def run(self, inputs: Mapping[str | int, Any]) -> dict[str | int, Array]:
+    def run(
+        self, inputs: Mapping[str | int, Any], *, out: Mapping[str | int, Array] | None = None
+    ) -> dict[str | int, Array]:
         """Run the model on arrays by the names of its inputs; safe to call from several threads.
 
         Inputs are resized to the arrays' shapes, and tensors are allocated if necessary. No other
-        call comes between: see `exclusive`. After an error, inputs have their shapes before.
+        call comes between: see `exclusive`. After an error, inputs have their shapes before, and
+        arrays of `out` any content.
 
         Args:
             inputs: An array for each input that is not bound to a buffer or texture, by name or
                 index. Use the index of an input without a unique name.
+            out: Arrays for outputs, by name or index, of their types and shapes. The results are
+                written there, which saves a loop new memory; other outputs get new arrays.
 
         Returns:
-            The outputs that are not bound, by name; by index if the name is not unique.
+            The outputs that are not bound, by name; by index if the name is not unique. Those of
+            `out` are the arrays given.
 
         Raises:
-            TypeError: `inputs` is not a mapping.
-            ValueError: Names are missing or unknown, or a dtype is wrong.
+            TypeError: `inputs` or `out` is not a mapping, or a value of `out` is not an array.
+            ValueError: Names are missing or unknown; a dtype is wrong; or an array of `out` has
+                another shape, is read-only, or overlaps another one.
             UnsupportedModelError, LiteRtError: See `allocate_tensors` and `invoke`.
+
+        Examples:
+            >>> with gd.Interpreter("segmenter.tflite") as interpreter:
+            ...     mask = np.empty((1, 144, 256, 1), np.float32)
+            ...     results = interpreter.run({"image": image}, out={"ball": mask})
+            >>> results["ball"] is mask
+            True
         """
-        if not isinstance(inputs, Mapping):
-            kind = type(inputs).__name__
-            raise TypeError(f"expected a dict of arrays by the names of the inputs, found {kind}")
         graph = self._graph
-        named = unique_names([(i, graph.tensors[i].name) for i in graph.inputs])
-        named.update({index: index for index in graph.inputs})
-        arrays: dict[int, Any] = {}
-        for key, value in inputs.items():
-            index = named.get(key)
-            if index is None:
-                same = [i for i in graph.inputs if graph.tensors[i].name == key]
-                why = "no input has that name or index"
-                if same:
-                    why = f"several inputs have that name, so give one of the indices {same}"
-                raise ValueError(
-                    f"expected an array for each of the inputs {self._list(graph.inputs)}, found "
-                    f"one for {key!r}: {why}"
-                )
-            if index in arrays:
-                raise ValueError(
-                    f"expected one array for input {index} {graph.tensors[index].name!r}, found "
-                    "two: give it by its name or by its index"
-                )
-            arrays[index] = value
+        arrays: dict[int, Any] = self._by_index(inputs, graph.inputs, "input")
+        targets = self._by_index(out, graph.outputs, "output") if out is not None else {}
+        _require_targets(graph, targets)
         with self._lock:
             bindings = self._host.delegation.bindings
             missing = [i for i in graph.inputs if i not in arrays and i not in bindings]
@@ -301,9 +297,47 @@ class Interpreter(NotPickled, Closing):
                     f"expected an array for each of the inputs {self._list(graph.inputs)}, found "
                     f"none for {self._list(missing)}"
                 )
+            bound = [i for i in targets if i in bindings]
+            if bound:
+                raise ValueError(
+                    f"expected arrays for outputs that are not bound, found {self._list(bound)}: "
+                    "read_tensor of the delegate reads a bound output"
+                )
             outputs = unique_names([(i, graph.tensors[i].name) for i in graph.outputs])
             unbound = {k: i for k, i in outputs.items() if i not in bindings}
-            return _Results(self._run(0, arrays, unbound))
+            return _Results(self._run(0, arrays, unbound, targets))
+
+    def _by_index(
+        self, given: Mapping[str | int, T], indices: Sequence[int], kind: str
+    ) -> dict[int, T]:
+        """What an app gives for inputs or outputs by name or index, by index."""
+        if not isinstance(given, Mapping):
+            raise TypeError(
+                f"expected a dict of arrays by the names of the {kind}s, found "
+                f"{type(given).__name__}"
+            )
+        tensors = self._graph.tensors
+        named = unique_names([(i, tensors[i].name) for i in indices])
+        named.update({index: index for index in indices})
+        found: dict[int, T] = {}
+        for key, value in given.items():
+            index = named.get(key)
+            if index is None:
+                same = [i for i in indices if tensors[i].name == key]
+                why = f"no {kind} has that name or index"
+                if same:
+                    why = f"several {kind}s have that name, so give one of the indices {same}"
+                raise ValueError(
+                    f"expected arrays for the {kind}s {self._list(indices)}, found one for "
+                    f"{key!r}: {why}"
+                )
+            if index in found:
+                raise ValueError(
+                    f"expected one array for {kind} {index} {tensors[index].name!r}, found two: "
+                    "give it by its name or by its index"
+                )
+            found[index] = value
+        return found
 
     def exclusive(self) -> AbstractContextManager[None]:
         """A lock for a sequence of calls; other threads' calls wait::
@@ -320,9 +354,17 @@ class Interpreter(NotPickled, Closing):
         return self._lock
 
     def _run(
-        self, subgraph: int, arrays: Mapping[int, Any], outputs: Mapping[K, int]
+        self,
+        subgraph: int,
+        arrays: Mapping[int, Any],
+        outputs: Mapping[K, int],
+        targets: Mapping[int, Array] | None = None,
     ) -> dict[K, Array]:
-        """Run a subgraph on arrays by tensor index, in one locked call; return these outputs."""
+        """Run a subgraph on arrays by tensor index, in one locked call; return these outputs.
+
+        Those of `targets` are written into its arrays.
+        """
+        targets = targets or {}
         values = {index: np.asarray(value) for index, value in arrays.items()}
         for index, array in values.items():
             tensor = self._graph.subgraphs[subgraph].tensors[index]
@@ -348,8 +390,11 @@ class Interpreter(NotPickled, Closing):
                     host.allocate_tensors()
                 for index, array in values.items():
                     host.set_tensor(index, array)
-                host.invoke()
-                return {key: host.get_tensor(index) for key, index in outputs.items()}
+                host.invoke(targets)
+                return {
+                    key: targets[index] if index in targets else host.get_tensor(index)
+                    for key, index in outputs.items()
+                }
             except BaseException:
                 with suppress(Exception):  # the first error says more
                     _resize_back(host, before, was_ready)
@@ -675,6 +720,29 @@ def _resize_back(host: Host, shapes: Mapping[int, Shape], is_allocated: bool) ->
         host.resize_tensor_input(index, shape)
     if changed and is_allocated:
         host.allocate_tensors()
+
+
+def _require_targets(graph: Graph, targets: Mapping[int, Array]) -> None:
+    """Raise TypeError or ValueError for arrays that cannot take these outputs, whatever shapes."""
+    for index, array in targets.items():
+        tensor = graph.tensors[index]
+        if not isinstance(array, np.ndarray):
+            raise TypeError(
+                f"expected a numpy array for output {index} {tensor.name!r}, found "
+                f"{type(array).__name__}"
+            )
+        if array.dtype != tensor.type.array or not array.flags.writeable:
+            state = "" if array.flags.writeable else ", read-only"
+            raise ValueError(
+                f"expected a writable array of {tensor.dtype} for output {index} {tensor.name!r}, "
+                f"found {array.dtype}{state}"
+            )
+    for (one, first), (other, second) in combinations(targets.items(), 2):
+        if np.may_share_memory(first, second):
+            raise ValueError(
+                f"expected arrays of their own for the outputs {one} and {other}, found two that "
+                "overlap: one result would be lost"
+            )
 
 
 def _require_types(content: object, delegates: object, threads: object, member: object) -> None:

@@ -17,7 +17,7 @@ from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import ModelFile
 from gles_delegate.runtime.delegation import Delegation
 from gles_delegate.runtime.invocation import Invocation
-from gles_delegate.runtime.standalone import bound, describe, settable
+from gles_delegate.runtime.standalone import bound, describe, require_shape, settable
 from gles_delegate.shaders.dispatch import Shape
 from gles_delegate.support.signals import SignalsDeferred
 
@@ -143,11 +143,15 @@ class LiteRtHost:
         self._litert.run(self._wrapper.AllocateTensors, self._subgraph or -1)
         self.is_ready = True
 
-    def invoke(self) -> None:
+    def invoke(self, targets: Mapping[int, Array] | None = None) -> None:
         # ctypes drops what a handler raises as a callback begins, and LiteRT calls back between
         # nodes on the CPU.
         with SignalsDeferred(interrupts=True):
             self._litert.run(self._wrapper.Invoke, self._subgraph)
+        for index, array in (targets or {}).items():
+            result = self.get_tensor(index)
+            require_shape(self.delegation.graph.tensors[index], array, result.shape)
+            np.copyto(array, result)
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         if wait_for is not None:

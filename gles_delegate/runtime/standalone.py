@@ -73,13 +73,24 @@ class StandAlone:
         self._forget()
         self._ready = True
 
-    def invoke(self) -> None:
+    def invoke(self, targets: Mapping[int, Array] | None = None) -> None:
         self._make_ready()
         self._pending = None
-        arrays = self._arrays | {index: self._segment.empty(index) for index in self._given}
-        self._segment.invoke(arrays, arrays)
-        self._arrays = arrays
+        targets = targets or {}
+        for index, array in targets.items():
+            require_shape(self._graph.tensors[index], array, self._shapes[index])
+        # A result is read into memory without gaps; an input or a constant is not computed.
+        computed = {*self._outputs}.difference(self._graph.inputs)
+        direct = {i: array for i, array in targets.items() if i in computed and _is_plain(array)}
+        lacking = self._given - direct.keys()
+        arrays = self._arrays | {index: self._segment.empty(index) for index in lacking}
+        self._segment.invoke(arrays, arrays | direct)
+        self._arrays = {i: array for i, array in arrays.items() if i not in direct}
         self._forget()
+        self._given.update(direct)  # the caller may change what is in its arrays
+        for index, array in targets.items():
+            if index not in direct:
+                np.copyto(array, self._array(index))
 
     def invoke_async(self, wait_for: Fence | int | None = None) -> Invocation:
         self._make_ready()
@@ -276,6 +287,19 @@ def bound(tensor: Tensor) -> ValueError:
         f"tensor {tensor.index} {tensor.name!r} is bound to a buffer or texture: "
         f"fill that, or unbind({tensor.index}) first"
     )
+
+
+def _is_plain(array: Array) -> bool:
+    return array.flags.c_contiguous and array.flags.aligned
+
+
+def require_shape(tensor: Tensor, array: Array, shape: Shape) -> None:
+    """Raise ValueError if an array of the caller's cannot take an output."""
+    if array.shape != shape:
+        raise ValueError(
+            f"expected an array of {list(shape)} for output {tensor.index} {tensor.name!r}, found "
+            f"{list(array.shape)}"
+        )
 
 
 def describe(tensor: Tensor, shape: Shape) -> dict[str, Any]:
