@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -16,6 +16,18 @@ from gles_delegate.shaders.dispatch import Shape
 
 Choose: TypeAlias = Callable[[Lowered, Sequence[int]], Mapping[int, int]]
 """Returns the best choice of register tiles for nodes, by their index: `lower_graph`'s choices."""
+
+
+MOST_SIZES = 4
+"""How many sizes are remembered: a camera that turns has two."""
+
+
+@dataclass(eq=False)
+class _Size:
+    """What is known of some shapes and values: the lowered graph, and its last plan by ports."""
+
+    lowered: Lowered
+    plan: tuple[Mapping[int, Port], Plan] | None = None
 
 
 @dataclass(eq=False)
@@ -35,6 +47,7 @@ class Plans:
     limits: Limits
     choices: Choose | None = None
     _resizing: Resizing = field(default_factory=Resizing)
+    _sizes: dict[Hashable, _Size] = field(default_factory=dict)
 
     def within(self, limits: Limits) -> Plans:
         """The same for a device with other limits, without earlier plans."""
@@ -48,6 +61,14 @@ class Plans:
 
         Raises `UnsupportedModelError` if one of them cannot run with these.
         """
+        key = _key(shapes, values or {})
+        size = self._sizes.pop(key, None) or _Size(self._lowered(shapes, values))
+        self._sizes[key] = size  # the last one that was used
+        if len(self._sizes) > MOST_SIZES:
+            del self._sizes[next(iter(self._sizes))]
+        return size.lowered
+
+    def _lowered(self, shapes: Mapping[int, Shape], values: Mapping[int, Array] | None) -> Lowered:
         default = self.lowerings.default
         is_default = not values and shapes.items() <= default.shapes.items()
         if is_default and default.unfit.keys().isdisjoint(self.nodes):
@@ -64,9 +85,24 @@ class Plans:
         if self.choices is not None:
             choices = self.choices(lowered, self.nodes)
             lowered = self.lowerings.lower(lowered.shapes, self.nodes, choices, lowered.values)
-        plan = make_plan(lowered, self.nodes, self.limits, self.half, ports)
+        plan = self._planned(lowered, ports)
         if self._resizing.is_new:  # later plans share the programs of this one, chains do not
             plan = plan.chained(self.limits)
         if self.choices is None and self.limits.size_uniforms:
             plan = self._resizing.generalized(plan, self.limits.profile.shared_texels)
         return plan
+
+    def _planned(self, lowered: Lowered, ports: Mapping[int, Port]) -> Plan:
+        """`make_plan`'s, or one of a size that came before."""
+        size = next((size for size in self._sizes.values() if size.lowered is lowered), None)
+        if size is not None and size.plan is not None and size.plan[0] == ports:
+            return size.plan[1]
+        plan = make_plan(lowered, self.nodes, self.limits, self.half, ports)
+        if size is not None:
+            size.plan = dict(ports), plan
+        return plan
+
+
+def _key(shapes: Mapping[int, Shape], values: Mapping[int, Array]) -> Hashable:
+    contents = tuple((index, values[index].tobytes()) for index in sorted(values))
+    return tuple(sorted(shapes.items())), contents

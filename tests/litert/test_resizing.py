@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod, sqrt
 from typing import Any
 
+import moderngl
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
@@ -17,10 +18,10 @@ from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.program import Program
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
-from gles_delegate.planning import resizing
+from gles_delegate.planning import plans, resizing
 from gles_delegate.planning.lowering import Lowerings, lower_graph
 from gles_delegate.planning.partition import choose_partitions
-from gles_delegate.planning.plan import Plan
+from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.shaders.dispatch import Dispatch
 from tests.litert.test_ops import check
 from tests.op_table import CASES, LEFT_TO_THE_DRIVER, OPS, Case, one_of_each
@@ -111,6 +112,40 @@ def test_sizes_after_the_second_compile_nothing(
     assert min(counts[:2]) > 0
     assert counts[0] >= counts[1] or not shares
     assert not any(counts[2 if shares else 5 :])
+
+
+def test_sizes_that_come_again_are_not_planned_again(
+    context: gd.EglContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the last few; with other ports or values they are."""
+    planned: list[object] = []
+
+    def counted(lowered: Any, *arguments: Any) -> Plan:
+        planned.append(lowered)
+        return make_plan(lowered, *arguments)
+
+    monkeypatch.setattr(plans, "make_plan", counted)
+    content = network()
+    sizes = [(8 + i, 9) for i in range(plans.MOST_SIZES + 1)]
+    image = np.random.default_rng(0).standard_normal((1, *sizes[0], 3)).astype(np.float32)
+    with gd.GpuDelegate(context=context) as delegate:
+        interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        first = run(resized(interpreter, sizes[0]), [image])
+        for size in sizes[1:-1]:
+            resized(interpreter, size)
+        planned.clear()
+        for size in (sizes[0], sizes[1], sizes[0]):
+            resized(interpreter, size)
+        assert not planned
+        assert_close(run(interpreter, [image]), first)
+        resized(interpreter, sizes[-1])
+        resized(interpreter, sizes[2])  # the one that was used the longest ago
+        assert len(planned) == 2
+        with context:
+            buffer = moderngl.create_context(context=context, require=310).buffer(reserve=1 << 16)
+            delegate.bind_buffer_to_tensor(interpreter.get_output_details()[0]["index"], buffer)
+        resized(interpreter, sizes[0])
+        assert len(planned) > 2
 
 
 def test_programs_of_other_sizes_count_and_go(context: gd.EglContext) -> None:
