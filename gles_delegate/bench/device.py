@@ -256,8 +256,9 @@ class _Bench:
         limits = self._gpu.limits
         limits = replace(limits, profile=profile or limits.profile)
         nodes = [node.index for node in graph.nodes]
-        lowered = lower_graph(graph, limits, choices=dict.fromkeys(nodes, choice))
-        return lowered, make_plan(lowered, nodes, limits, half)
+        lowered = lower_graph(graph, limits)
+        choices = dict.fromkeys(nodes, choice)
+        return lowered, make_plan(lowered, nodes, limits, half, choices=choices)
 
     def _seconds(self, lowered: Lowered, plan: Plan) -> float | None:
         """The fastest run of a plan's main dispatch; None if the driver cannot compile it."""

@@ -57,7 +57,7 @@ SMALLEST = Combination("SMALLEST", MOST, in_order=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Reduction(Dispatch):
-    """A reduction of ``reads[0]``; of the squares of what it differs by from ``reads[1]``, if any.
+    """A reduction of ``reads[0]``, or, with ``reads[1]``, of squared differences from it.
 
     Attributes:
         divisor: Number that results are divided by.

@@ -89,7 +89,7 @@ def _layer(
     if node.dtype(WEIGHTS) == "int32":
         steps = _biased(node, node.input(X), sums, history.channels)
     else:
-        steps = product(node, node.input(X), sums, inputs=(WEIGHTS, BIASES))
+        steps = [product(node, node.input(X), sums, inputs=(WEIGHTS, BIASES))]
     steps += history.enter() + history.steps(stages, (sums, weights), at_once)
     shape, *states = (node.graph.tensors[i].shape for i in node.outputs)
     steps.append(

@@ -129,7 +129,7 @@ def _basic(node: NodeView) -> list[Step]:
         matrix = View((batch, source.channels), (source.channels, 1))
         target = Target(batch, source.channels, batch, batch, out_channel=channel)
         steps.append(view(source, joined, matrix, limits, index, target))
-    steps += product(node, joined, gates, inputs=(2, 3))
+    steps.append(product(node, joined, gates, inputs=(2, 3)))
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}
         steps.append(by_texel(node, "lstm", (gates, source), output, defines))

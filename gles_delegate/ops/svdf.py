@@ -53,7 +53,7 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     rows = node.scratch((batch * filters, memory), "rows")
     kept = node.scratch(state.shape, "state")
     rounding = (_rounding(node, options),) if integer else ()
-    steps = product(node, x, newest, epilogue=rounding, inputs=(1, ABSENT))
+    steps: list[Step] = [product(node, x, newest, epilogue=rounding, inputs=(1, ABSENT))]
     last = Target(rows.pixels, 1, rows.pixels, rows.pixels, out_channel=memory - 1)
     others = Target(rows.pixels, memory - 1, rows.pixels, rows.pixels)
     if memory > 1:

@@ -42,9 +42,8 @@ class Planner:
 
     def plan(self, lowered: Lowered, ports: Mapping[int, Port]) -> Plan:
         """Plan what `lower` returned; a tuner needs the context's guard."""
-        if self._tuner is not None:
-            lowered = self._tuner.tuned(lowered, self._nodes)
-        plan = make_plan(lowered, self._nodes, self._limits, self._half, ports)
+        choices = self._tuner.choices(lowered, self._nodes) if self._tuner is not None else {}
+        plan = make_plan(lowered, self._nodes, self._limits, self._half, ports, choices)
         if self._resizing.is_new:  # later plans share the programs of earlier ones
             plan = plan.chained(self._limits)
         if self._tuner is None and self._limits.size_uniforms:

@@ -10,9 +10,9 @@ import numpy as np
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.kernels.setting import option_of
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
-from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.resizing import SHARED, numbers_of
@@ -135,13 +135,12 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
         lowerings = Lowerings(graph, form.limits)
         values = {index: inputs[index] for index in lowerings.deciding}
         choices = dict.fromkeys(range(len(graph.nodes)), form.choice)
-        lowered = lowerings.lower({}, choices=choices, values=values)
+        lowered = lowerings.lower({}, values=values)
         if lowered.reasons:  # the device lacks something that this op needs
             continue
-        plan = make_plan(lowered, lowered.steps, form.limits, form.half)
+        plan = make_plan(lowered, lowered.steps, form.limits, form.half, choices=choices)
         plan = plan.chained(form.limits) if form.constant else _with_uniforms(plan, form.limits)
-        dispatches = [replace(d, choice=0) for d in plan.dispatches]
-        if (key := (dispatches, plan.chains, plan.sources(form.limits))) in done:
+        if (key := (plan.dispatches, plan.chains, plan.sources(form.limits))) in done:
             continue
         done.append(key)
         error, allowed, failure = 0.0, 0.0, ""

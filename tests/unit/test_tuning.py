@@ -1,52 +1,97 @@
-"""Choices by measured times."""
+"""Products that choose kernels together, and what is measured of them."""
 
-from gles_delegate.runtime.tuning import fastest
-from gles_delegate.shaders.dispatch import Dispatch, Grid, Value
+from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, cycle, repeat
+from typing import Any, cast
 
-def dispatch(node: int, tile: int, *fused: int, channels: int = 4) -> Dispatch:
-    output = Value(node, (1, 8, 8, channels))
-    return Dispatch(node, "any", (), output, Grid(1, 1, 1, 1), {"TILE": tile}, fused=fused)
+import numpy as np
+import pytest
 
+from gles_delegate.device.limits import Limits
+from gles_delegate.device.profiles import LLVMPIPE, NVIDIA, Profile
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.plan import products_of
+from gles_delegate.runtime.session import Session
+from gles_delegate.runtime.tuning import Group, groups_of, ratio_in_turn
+from tests.support.sketch import Sketch
 
-def test_each_node_takes_what_is_fastest_for_it() -> None:
-    choices = fastest(
-        {
-            0: [(dispatch(1, 0), 2.0), (dispatch(2, 0, channels=8), 2.0)],
-            1: [(dispatch(1, 1), 1.0), (dispatch(2, 1, channels=8), 3.0)],
-            2: [(dispatch(1, 2), 3.0), (dispatch(2, 2, channels=8), 1.0)],
-        }
-    )
-    assert choices == {1: 1, 2: 2}
-
-
-def test_the_first_stays_where_little_is_saved() -> None:
-    assert fastest({0: [(dispatch(1, 0), 1.0)], 1: [(dispatch(1, 1), 0.98)]}) == {}
+PROFILE = replace(NVIDIA, blocks=((),), window_blocks=((),), winograd=(0,))
 
 
-def test_equal_kernels_choose_together() -> None:
-    choices = fastest(
-        {
-            0: [(dispatch(1, 0), 2.0), (dispatch(2, 0), 2.0)],
-            1: [(dispatch(1, 1), 1.0), (dispatch(2, 1), 2.1)],
-        }
-    )
-    assert choices == {1: 1, 2: 1}
+class Network(Sketch):
+    """Convolutions of images of 12 x 12 pixels after each other."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+        self.last = self.input((1, 12, 12, 8))
+
+    def convolve(self, outputs: int, size: int = 1, depthwise: bool = False) -> Network:
+        channels = self.tensors[self.last]["shape"][-1]
+        shape = (1, size, size, channels) if depthwise else (outputs, size, size, channels)
+        self.last = self.op(
+            "DEPTHWISE_CONV_2D" if depthwise else "CONV_2D",
+            [self.last, self.constant(self.normal(shape)), self.constant(self.normal((outputs,)))],
+            [(1, 12, 12, outputs)], stride_h=1, stride_w=1,
+        )  # fmt: skip
+        return self
+
+    def groups(self, profile: Profile = PROFILE) -> list[Group]:
+        limits = Limits(profile=profile, simd_lanes=8)
+        lowered = lower_graph(read_model(self.build([self.last])), limits)
+        return groups_of(*products_of(lowered, lowered.steps, limits, half=False))
+
+
+def test_equal_products_choose_together() -> None:
+    groups = Network().convolve(8).convolve(8).convolve(24).convolve(8).groups()
+    assert [group.nodes for group in groups] == [[0, 1], [2], [3]]
 
 
 def test_what_is_the_same_kernel_is_no_choice() -> None:
-    assert fastest({0: [(dispatch(1, 0), 2.0)], 1: [(dispatch(1, 0), 1.0)]}) == {}
+    (group,) = Network().convolve(8, 3).groups(replace(PROFILE, windows=((4, 1), (2, 1), (4, 1))))
+    assert [*group.plans] == [0, 1]
+    one = replace(PROFILE, windows=((4, 1),), shared_sums=(True,))
+    assert not Network().convolve(8, 3).groups(one)
 
 
-def test_nodes_that_one_dispatch_may_compute_choose_together() -> None:
-    apart = [(dispatch(1, 0), 1.0), (dispatch(2, 0), 1.0), (dispatch(3, 0), 1.0)]
-    joined = [(dispatch(2, 1, 1), 1.5), (dispatch(3, 1), 5.0)]
-    assert fastest({0: apart, 1: joined}) == {1: 1, 2: 1}
+def test_products_that_one_dispatch_may_compute_choose_together() -> None:
+    (group,) = Network().convolve(8, 3, depthwise=True).convolve(8).groups(LLVMPIPE)
+    assert group.nodes == [1]
+    shaders = [[d.shader for d in plan.dispatches] for plan in group.plans.values()]
+    assert ["depthwise_product"] in shaders
 
 
-def test_choices_that_could_not_run_are_not_missed() -> None:
-    assert fastest({0: [(dispatch(1, 0), 2.0)], 3: [(dispatch(1, 1), 1.0)]}) == {1: 3}
+def test_a_plan_of_a_product_has_nothing_else() -> None:
+    (group, _) = Network().convolve(8).convolve(12, 3).groups()
+    for plan in group.plans.values():
+        assert [dispatch.node for dispatch in plan.dispatches] == [0]
+        assert not plan.inputs
 
 
-def test_work_of_no_node_is_nobodys() -> None:
-    assert fastest({0: [(dispatch(-1, 0), 2.0)], 1: [(dispatch(-1, 1), 1.0)]}) == {}
+class Clocked:
+    """A session that takes as many cycles each time, and the clock that both have."""
+
+    def __init__(self, cycles: float, clock: Iterator[float]) -> None:
+        self.cycles = cycles
+        self.clock = clock
+
+    def measure(self) -> float:
+        return self.cycles / next(self.clock)
+
+
+CLOCKS = {
+    "steady": lambda: repeat(1000.0),
+    "low at first": lambda: chain(repeat(345.0, 6), repeat(1980.0)),
+    "falling": lambda: chain((1335.0 - 9 * call for call in range(50)), repeat(885.0)),
+    "jumping": lambda: cycle([1980.0] * 9 + [885.0] * 6),
+}
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_a_ratio_is_of_one_clock(clock: str) -> None:
+    ticks = CLOCKS[clock]()
+    first, other = (cast(Session, cast(Any, Clocked(cycles, ticks))) for cycles in (50, 40))
+    assert ratio_in_turn(other, first, 1.0) == pytest.approx(0.8, abs=0.01)

@@ -452,7 +452,7 @@ def input_sum(
     The biases, and the second input or its weights, may be absent.
     """
     if not (node.has_input(aux) and node.has_input(aux_weights)):
-        return product(node, node.input(x), output, inputs=(weights, bias))
+        return [product(node, node.input(x), output, inputs=(weights, bias))]
     second = node.input(aux)
     if second.pixels != output.pixels or second.channels != node.shape(aux_weights)[-1]:
         raise UnfitSizes(
@@ -462,8 +462,8 @@ def input_sum(
     first = replace(output, name=f"{output.name}0")
     other = replace(output, name=f"{output.name}1")
     return [
-        *product(node, node.input(x), first, inputs=(weights, bias)),
-        *product(node, second, other, inputs=(aux_weights, ABSENT)),
+        product(node, node.input(x), first, inputs=(weights, bias)),
+        product(node, second, other, inputs=(aux_weights, ABSENT)),
         elementwise(node, (first, other), output, "ADD"),
     ]
 
