@@ -184,13 +184,11 @@ def products_of(
     return [each for each in rewritten(operations, scope) if isinstance(each, Product)], scope
 
 
-def plan_alone(products: Sequence[Product], scope: Scope, choice: int) -> Plan:
-    """A plan of products without the rest of their network, by one choice of kernels."""
-    choices = dict.fromkeys((product.node for product in products), choice)
-    dispatches = with_kernels(products, replace(scope, choices=choices))
-    outputs = {i: dispatch.output for i, dispatch in enumerate(dispatches)}
-    boundary = SegmentBoundary({}, outputs, {}, {})
-    return _allocated(dispatches, boundary, scope.limits.offset_alignment)
+def plan_alone(dispatches: Sequence[Dispatch]) -> Plan:
+    """A plan of dispatches without the rest of their network, on inputs of any content."""
+    plan = Plan({}, {}, {}, {}, tuple(dispatches))
+    buffers, allocations = allocate(plan.live_ranges)
+    return replace(plan, buffers=buffers, allocations=allocations)
 
 
 def _operations(ported: PortedNodes) -> tuple[list[Operation], SegmentBoundary]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice, pairwise
 from statistics import median
 from time import perf_counter
 from typing import TypeAlias
@@ -15,7 +17,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.graph import Graph
 from gles_delegate.ops.lib.product import Product
 from gles_delegate.planning.lowering import Lowered
-from gles_delegate.planning.plan import Plan, make_plan, plan_alone, products_of
+from gles_delegate.planning.plan import Plan, make_plan, plan_alone, products_of, with_kernels
 from gles_delegate.planning.rewriting import Scope
 from gles_delegate.runtime.constants import ZeroConstants
 from gles_delegate.runtime.programs import Programs, Progress
@@ -26,6 +28,8 @@ from gles_delegate.shaders.dispatch import Dispatch, every_call
 
 Choices: TypeAlias = Mapping[int, int]
 """The number of the best choice of kernels, by node, if it is not 0; see `Profile.choices`."""
+Times: TypeAlias = Mapping[int, float]
+"""Seconds of groups, by their index."""
 
 _RUNS, _MIN_RUNS, _SECONDS = 8, 3, 1.0  # rounds of a choice: fewer if they take longer
 _WARM_UP = 0.3  # seconds
@@ -74,32 +78,30 @@ class Group:
     """Products that choose together, as their kernels are equal with every choice.
 
     Attributes:
-        products: Those of one node.
-        nodes: All nodes with such products.
-        plans: By choice, a plan of `products` alone; without those that have the kernels of an
-            earlier one.
+        kernels: By choice, the dispatches of the products of one node; without choices whose
+            kernels are those of an earlier one.
+        nodes: The nodes with such products.
     """
 
-    products: Sequence[Product]
-    plans: Mapping[int, Plan]
+    kernels: Mapping[int, Sequence[Dispatch]]
     nodes: list[int] = field(default_factory=list)
 
 
 def groups_of(products: Sequence[Product], scope: Scope) -> list[Group]:
     """The products for which there is a choice."""
-    by_node: dict[int, list[Product]] = {}
+    by_node: defaultdict[int, list[Product]] = defaultdict(list)
     for product in products:
-        by_node.setdefault(product.node, []).append(product)
+        by_node[product.node].append(product)
     groups: dict[tuple[str, ...], Group] = {}
     for node, own in by_node.items():
-        plans = [plan_alone(own, scope, n) for n in range(scope.limits.profile.choices)]
-        texts = tuple("".join(map(_kernel, plan.dispatches)) for plan in plans)
+        numbers = range(scope.limits.profile.choices)
+        kernels = [with_kernels(own, replace(scope, choices={node: n})) for n in numbers]
+        texts = tuple("".join(map(_kernel, dispatches)) for dispatches in kernels)
         if texts not in groups:
-            distinct = {text: choice for choice, text in reversed([*enumerate(texts)])}
-            chosen = {choice: plans[choice] for choice in sorted(distinct.values())}
-            groups[texts] = Group(own, chosen)
+            new = [n for n in numbers if texts.index(texts[n]) == n]
+            groups[texts] = Group({n: kernels[n] for n in new})
         groups[texts].nodes.append(node)
-    return [group for group in groups.values() if len(group.plans) > 1]
+    return [group for group in groups.values() if len(group.kernels) > 1]
 
 
 def tune(
@@ -112,99 +114,114 @@ def tune(
     """The fastest choice for each node that the driver can run; inside the guard.
 
     Each product is measured alone, with constants of zeros; then the network with all choices,
-    which must be faster than without. `progress` is called for each choice.
+    which must be faster than without. `progress` is called as programs compile, for each choice.
     """
     limits = gpu.limits
     if limits.profile.choices == 1:
         return {}
     groups = groups_of(*products_of(lowered, nodes, limits, half))
-    trials = _Trials(gpu, lowered.graph)
-    total = sum(len(group.plans) for group in groups)
-    choices: dict[int, int] = {}
-    done = 0
+    if not groups:
+        return {}
+    graph = lowered.graph
+    shared = Shared(gpu, ZeroConstants(gpu), Programs(gpu), progress=progress)
     try:
-        for group in groups:
-            best = trials.fastest(group.plans, _SECONDS / len(groups))
-            choices |= dict.fromkeys(group.nodes, best) if best else {}
-            done += len(group.plans)
-            if progress is not None:
-                progress(done, total)
-        if choices:
-            plans = {0: make_plan(lowered, nodes, limits, half)}
-            plans[1] = make_plan(lowered, nodes, limits, half, choices=choices)
-            if not trials.fastest(plans, _SECONDS, worth=1):
-                return {}
+        choices = _fastest_alone(groups, graph, shared)
+        if not choices:
+            return {}
+        usual = make_plan(lowered, nodes, limits, half)
+        chosen = make_plan(lowered, nodes, limits, half, choices=choices)
+        with _session(usual, graph, shared) as first, _session(chosen, graph, shared) as best:
+            is_faster = first is not None and best is not None and ratio_in_turn(best, first) < 1
+        return choices if is_faster else {}
     finally:
-        trials.release()
-    return choices
+        shared.programs.release()
 
 
-class _Trials:
-    """Measures plans of a graph, whose sessions share programs and have constants of zeros."""
-
-    def __init__(self, gpu: GpuContext, graph: Graph) -> None:
-        self._graph = graph
-        self._programs = Programs(gpu)
-        self._shared = Shared(gpu, ZeroConstants(gpu), self._programs)
-
-    def release(self) -> None:
-        self._programs.release()
-
-    def fastest(self, plans: Mapping[int, Plan], seconds: float, worth: float = _WORTH) -> int:
-        """The choice whose plan is fastest; 0 unless another takes less than `worth` of its time.
-
-        A GPU changes its clock meanwhile, so each is measured in turn with the first.
-
-        Args:
-            plans: By choice; the driver may refuse them.
-            seconds: About how long to measure each.
-        """
-        with self._session(plans[0]) as first:
-            if first is None:
-                return 0
-            ratios = {0: worth}
-            for choice, plan in plans.items():
-                if choice:
-                    with self._session(plan) as other:
-                        if other is not None:
-                            ratios[choice] = ratio_in_turn(other, first, seconds)
-        return min(ratios, key=ratios.__getitem__)
-
-    @contextmanager
-    def _session(self, plan: Plan) -> Iterator[Session | None]:
-        """None if the driver cannot run it."""
-        session = None
-        with suppress(ShaderError, OutOfGpuMemoryError):
-            session = Session(plan, self._graph, self._shared)
-        try:
-            yield session
-        finally:
-            if session is not None:
-                session.release()
+def _fastest_alone(groups: Sequence[Group], graph: Graph, shared: Shared) -> Choices:
+    """Each node's fastest choice. A GPU changes its clock, so all are measured in turn with 0."""
+    best = [(_WORTH, 0) for _ in groups]
+    tried = sorted(set().union(*(group.kernels for group in groups)) - {0})
+    with _session(_plan_of(groups, 0), graph, shared) as first:
+        if first is None:
+            return {}
+        for choice in tried:
+            with _session(_plan_of(groups, choice), graph, shared) as other:
+                if other is None:
+                    continue
+                times = timed_in_turn(_Trial(first, groups, 0), _Trial(other, groups, choice))
+                for i, (own, of_other) in times.items():
+                    best[i] = min(best[i], (of_other / own, choice))
+    chosen = zip(groups, best, strict=True)
+    return {node: choice for group, (_, choice) in chosen if choice for node in group.nodes}
 
 
-def ratio_in_turn(other: Session, first: Session, seconds: float) -> float:
-    """The time of a session, by that of the first in the same round."""
-    _warm_up(first, seconds)
-    _warm_up(other, seconds)
-    before = first.measure()
-    rounds: list[tuple[float, bool]] = []
-    end = perf_counter() + seconds
-    while len(rounds) < _RUNS and (len(rounds) < _MIN_RUNS or perf_counter() < end):
-        time = other.measure()
-        after = first.measure()
-        is_steady = max(before, after) < _STEADY * min(before, after)
-        rounds.append((2 * time / (before + after), is_steady))
-        before = after
-    # Of the others, the clock changed meanwhile.
-    steady = [ratio for ratio, is_steady in rounds if is_steady]
-    return median(steady or [ratio for ratio, _ in rounds])
+def _plan_of(groups: Iterable[Group], choice: int) -> Plan:
+    """The kernels that groups have with a choice alone."""
+    kernels = (group.kernels.get(choice, ()) for group in groups)
+    return plan_alone([*chain.from_iterable(kernels)])
 
 
-def _warm_up(session: Session, seconds: float) -> None:
+@contextmanager
+def _session(plan: Plan, graph: Graph, shared: Shared) -> Iterator[Session | None]:
+    """None if the driver cannot run it."""
+    session = None
+    with suppress(ShaderError, OutOfGpuMemoryError):
+        session = Session(plan, graph, shared)
+    try:
+        yield session
+    finally:
+        if session is not None:
+            session.release()
+
+
+@dataclass
+class _Trial:
+    """A session of one choice's kernels, whose times are those of groups, by their index."""
+
+    session: Session
+    groups: Sequence[Group]
+    choice: int
+
+    def profile(self) -> Times:
+        """The seconds of each group, after a whole run, for which the GPU raises its clock."""
+        self.session.measure()
+        seconds = iter([seconds for _, seconds in self.session.profile()])
+        counts = {i: len(g.kernels.get(self.choice, ())) for i, g in enumerate(self.groups)}
+        return {i: sum(islice(seconds, count)) for i, count in counts.items() if count}
+
+
+def timed_in_turn(first: _Trial, other: _Trial) -> dict[int, tuple[float, float]]:
+    """The times of the groups of `other`, with both choices, as shares of the first one's time in
+    the same round.
+    """
+    _warm_up(first.session)
+    firsts, others = [first.profile()], list[Times]()
+    end = perf_counter() + _SECONDS
+    while len(others) < _RUNS and (len(others) < _MIN_RUNS or perf_counter() < end):
+        others.append(other.profile())
+        firsts.append(first.profile())
+    totals = [sum(times.values()) for times in firsts]
+    rounds = [*zip(firsts, others, pairwise(totals), strict=False)]
+    # The clock changed within the others.
+    steady = [each for each in rounds if max(each[2]) < _STEADY * min(each[2])] or rounds
+    return {
+        i: (
+            median(own[i] / before for own, _, (before, _) in steady),
+            median(2 * times[i] / sum(around) for _, times, around in steady),
+        )
+        for i in others[0]
+    }
+
+
+def ratio_in_turn(session: Session, first: Session) -> float:
+    """The time of a whole run of a session, by that of the first."""
+    _warm_up(first)
+    return median(session.measure() / first.measure() for _ in range(_RUNS))
+
+
+def _warm_up(session: Session) -> None:
     """Run until two runs take equally long, but not for long."""
-    before = session.measure()
-    end = perf_counter() + min(_WARM_UP, seconds)
+    before, end = session.measure(), perf_counter() + _WARM_UP
     while perf_counter() < end:
         now = session.measure()
         if abs(now - before) < 0.03 * before:

@@ -102,7 +102,7 @@ def test_every_choice_of_a_profile_computes_the_same(
 
 @pytest.mark.usefixtures("floor")
 def test_where_there_is_one_choice_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tuning, "ratio_in_turn", lambda *_: pytest.fail("measured"))
+    monkeypatch.setattr(tuning, "timed_in_turn", lambda *_: pytest.fail("measured"))
     run(inference_preference=SUSTAINED)
 
 
@@ -202,9 +202,12 @@ def test_the_clock_of_a_gpu_changes_no_choice(
         def __init__(self, plan: Plan, *_: object) -> None:
             self.plan = plan
 
-        def measure(self) -> float:
+        def profile(self) -> list[tuple[Dispatch, float]]:
             frequency = CLOCKS[clock](next(calls))
-            return sum((1 - gain * is_fast(d)) / frequency for d in self.plan.dispatches)
+            return [(d, (1 - gain * is_fast(d)) / frequency) for d in self.plan.dispatches]
+
+        def measure(self) -> float:
+            return sum(time for _, time in self.profile())
 
         def release(self) -> None:
             pass

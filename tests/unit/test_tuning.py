@@ -14,9 +14,10 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LLVMPIPE, NVIDIA, Profile
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.planning.plan import products_of
+from gles_delegate.planning.plan import plan_alone, products_of
 from gles_delegate.runtime.session import Session
-from gles_delegate.runtime.tuning import Group, groups_of, ratio_in_turn
+from gles_delegate.runtime.tuning import Group, _Trial, groups_of, timed_in_turn
+from gles_delegate.shaders.dispatch import Dispatch, Grid, Value
 from tests.support.sketch import Sketch
 
 PROFILE = replace(NVIDIA, blocks=((),), window_blocks=((),), winograd=(0,))
@@ -52,7 +53,7 @@ def test_equal_products_choose_together() -> None:
 
 def test_what_is_the_same_kernel_is_no_choice() -> None:
     (group,) = Network().convolve(8, 3).groups(replace(PROFILE, windows=((4, 1), (2, 1), (4, 1))))
-    assert [*group.plans] == [0, 1]
+    assert [*group.kernels] == [0, 1]
     one = replace(PROFILE, windows=((4, 1),), shared_sums=(True,))
     assert not Network().convolve(8, 3).groups(one)
 
@@ -60,26 +61,39 @@ def test_what_is_the_same_kernel_is_no_choice() -> None:
 def test_products_that_one_dispatch_may_compute_choose_together() -> None:
     (group,) = Network().convolve(8, 3, depthwise=True).convolve(8).groups(LLVMPIPE)
     assert group.nodes == [1]
-    shaders = [[d.shader for d in plan.dispatches] for plan in group.plans.values()]
+    shaders = [[dispatch.shader for dispatch in kernel] for kernel in group.kernels.values()]
     assert ["depthwise_product"] in shaders
 
 
-def test_a_plan_of_a_product_has_nothing_else() -> None:
+def test_a_plan_of_kernels_has_nothing_else() -> None:
     (group, _) = Network().convolve(8).convolve(12, 3).groups()
-    for plan in group.plans.values():
+    for kernel in group.kernels.values():
+        plan = plan_alone(kernel)
         assert [dispatch.node for dispatch in plan.dispatches] == [0]
         assert not plan.inputs
+        assert {*plan.allocations} >= {plan.dispatches[0].reads[0], plan.dispatches[0].output}
+
+
+OUTPUT = Value(0, (1, 8, 8, 4))
+
+
+def dispatch(node: int, tile: int) -> Dispatch:
+    return Dispatch(node, "any", (), OUTPUT, Grid(1, 1, 1, 1), {"TILE": tile})
 
 
 class Clocked:
-    """A session that takes as many cycles each time, and the clock that both have."""
+    """A session whose dispatches take so many cycles each, and the clock that several have."""
 
-    def __init__(self, cycles: float, clock: Iterator[float]) -> None:
+    def __init__(self, clock: Iterator[float], *cycles: float) -> None:
         self.cycles = cycles
         self.clock = clock
 
     def measure(self) -> float:
-        return self.cycles / next(self.clock)
+        return sum(self.cycles) / next(self.clock)
+
+    def profile(self) -> list[tuple[None, float]]:
+        frequency = next(self.clock)
+        return [(None, cycles / frequency) for cycles in self.cycles]
 
 
 CLOCKS = {
@@ -91,7 +105,19 @@ CLOCKS = {
 
 
 @pytest.mark.parametrize("clock", CLOCKS)
-def test_a_ratio_is_of_one_clock(clock: str) -> None:
+def test_times_are_of_one_clock(clock: str) -> None:
+    """Of the second and third group: the first has no other kernel."""
     ticks = CLOCKS[clock]()
-    first, other = (cast(Session, cast(Any, Clocked(cycles, ticks))) for cycles in (50, 40))
-    assert ratio_in_turn(other, first, 1.0) == pytest.approx(0.8, abs=0.01)
+    kernels = [{0: [1]}, {0: [1, 2], 1: [1]}, {0: [1], 1: [1, 2]}]
+    groups = [
+        Group({c: [dispatch(i, t) for t in tiles] for c, tiles in each.items()})
+        for i, each in enumerate(kernels)
+    ]
+    sessions = Clocked(ticks, 5, 30, 20, 10), Clocked(ticks, 40, 5, 10)
+    first, other = (
+        _Trial(cast(Session, cast(Any, session)), groups, choice)
+        for choice, session in enumerate(sessions)
+    )
+    times = timed_in_turn(first, other)
+    ratios = {i: after / before for i, (before, after) in times.items()}
+    assert ratios == pytest.approx({1: 0.8, 2: 1.5}, rel=0.01)
