@@ -20,7 +20,7 @@ from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.product import Depthwise, DepthwisePointwise
 from gles_delegate.ops.lib.views import View
-from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Grid, Operand
+from gles_delegate.shaders.dispatch import Define, Dispatch, Grid, Operand
 
 MAX_BLOCK_LOADS = 64
 """Texels that a block's invocation loads for depthwise results in the time of a dispatch."""
@@ -99,8 +99,7 @@ def pair_by_blocks(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch]
     tile = block_tile(second, setting)
     by_itself = by_blocks(second, setting)
     taps, steps = _weights(first, setting)
-    is_texture = isinstance(taps, Const) and taps.texture
-    if tile is None or by_itself is None or is_texture:
+    if tile is None or by_itself is None or weight_defines(taps)["WEIGHT_TEXTURE"]:
         return None
     if second.output.slices > tile.block[1]:
         return None

@@ -6,6 +6,7 @@ from math import ceil
 
 from gles_delegate.kernels.setting import Setting
 from gles_delegate.kernels.tiles import Tile
+from gles_delegate.ops.lib.grid import with_loop_lengths
 from gles_delegate.ops.lib.product import MatrixProduct
 from gles_delegate.shaders.dispatch import Define, Dispatch
 
@@ -37,4 +38,4 @@ def matrices(product: MatrixProduct, setting: Setting) -> list[Dispatch]:
         product.node, "batch_matmul", product.reads, output, grid, defines, product.epilogue,
         flops=product.flops, fused=product.fused, passes=passes, unrolled=tile.texels,
     )  # fmt: skip
-    return [dispatch if profile.short_loops else dispatch.sized(length)]
+    return [with_loop_lengths(dispatch, limits, length)]

@@ -25,11 +25,12 @@ from gles_delegate.ops.lib.recurrence import (
     StateSequence,
     StepKernel,
     TimeSteps,
+    gates_at_once,
     lstm_weights,
     whole,
 )
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, reshape_view, view
+from gles_delegate.ops.lib.views import Target, View, reshaped_as, viewed
 from gles_delegate.shaders.dispatch import Const, Define, Operand, Step, Value
 
 LSTM_CELLS, GRU_CELLS, RESET_FIRST_CELLS = "(lstm)", "(gru)", "(gru, reset first)"
@@ -50,8 +51,8 @@ def lstm_cells(node: NodeView, options: Options) -> list[Step]:
     texels = (16 * slices + PARAMETERS) * slices
     weights = Const(cell_weights, (node.constant(RECURRENT),), (texels, 4), (units,))
     sizes: dict[str, Define] = {"STATE_SLICES": slices, "UNIT_SLICES": slices}
-    gates = GATES if node.limits.profile.large_tiles else GATES // 2
-    stage = StepKernel("lstm_step", slices, slices, {**sizes, **PLAIN, "GATES": gates})
+    defines = {**sizes, **PLAIN, "GATES": gates_at_once(node)}
+    stage = StepKernel("lstm_step", slices, slices, defines)
     return _layer(history, [stage], history.steps_at_once(slices), weights)
 
 
@@ -106,12 +107,12 @@ def _biased(node: NodeView, x: Operand, sums: Value, units: int) -> list[Step]:
     rows = node.array(WEIGHTS).tolist()
     steps: list[Step] = []
     if x.channels == sums.channels and rows == [*range(0, x.channels, units)]:
-        steps.append(reshape_view(node.index, x, padded, node.limits))
+        steps.append(reshaped_as(node, x, padded))
     else:
         for gate, row in enumerate(rows):
             target = Target(pixels, units, pixels, pixels, out_channel=gate * whole(units))
             layout = View((pixels, units), (x.channels, 1), row)
-            steps.append(view(x, padded, layout, node.limits, node.index, target))
+            steps.append(viewed(node, x, padded, layout, target))
     return [*steps, elementwise(node, (padded, node.input(BIASES)), sums, "ADD")]
 
 

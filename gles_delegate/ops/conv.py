@@ -16,7 +16,7 @@ from gles_delegate.ops.lib.product import (
     product,
 )
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import View, reshape_view, view
+from gles_delegate.ops.lib.views import View, reshaped_as, viewed
 from gles_delegate.ops.lib.weights import Weights
 from gles_delegate.ops.lib.window import SAME, VALID, Sliding, Window, span
 from gles_delegate.shaders.dispatch import Define, Operand, Shape, Step, Value
@@ -81,7 +81,7 @@ def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step
     else:
         raise UnfitSizes(f"keep_num_dims with the shape {list(x.shape)} and {inputs} inputs")
     return [
-        reshape_view(node.index, x, rows, node.limits),
+        reshaped_as(node, x, rows),
         product(node, rows, output, None, activation(options.fused_activation)),
     ]
 
@@ -105,7 +105,7 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         *others, rows, columns = a.shape
         transposed = node.scratch((*others, columns, rows), "transposed")
         layout = View((prod(others), columns, rows), (rows * columns, 1, columns))
-        steps.append(view(a, transposed, layout, node.limits, node.index))
+        steps.append(viewed(node, a, transposed, layout))
         a = transposed
     rows, depth = a.shape[-2:]
     columns, b_depth = b.shape[-2:] if options.adj_y else b.shape[:-3:-1]

@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.recurrence import (
     lstm_layer,
 )
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.ops.lib.views import Target, View, viewed
 from gles_delegate.shaders.dispatch import Alias, Define, Step, Value
 
 BASIC = 1
@@ -119,7 +119,6 @@ def _basic(node: NodeView) -> list[Step]:
     (batch, depth), units = x.shape, old.channels
     if (batch, 4 * units, depth + units) != (old.pixels, *node.shape(2)):
         raise UnfitSizes(f"weights of shape {list(node.shape(2))} for {depth} + {units} channels")
-    index, limits = node.index, node.limits
     joined = node.output((batch, depth + units), 2)
     gates = node.output((batch, 4 * units), 3)
     state = node.output(old.shape, 1)
@@ -128,11 +127,11 @@ def _basic(node: NodeView) -> list[Step]:
     for source, channel in ((x, 0), (before, depth)):
         matrix = View((batch, source.channels), (source.channels, 1))
         target = Target(batch, source.channels, batch, batch, out_channel=channel)
-        steps.append(view(source, joined, matrix, limits, index, target))
+        steps.append(viewed(node, source, joined, matrix, target))
     steps.append(product(node, joined, gates, inputs=(2, 3)))
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}
         steps.append(by_texel(node, "lstm", (gates, source), output, defines))
     states = ((before, result), (old, state))
-    steps += [Alias(index, v, now) for v, now in states if isinstance(v, Value)]
+    steps += [Alias(node.index, v, now) for v, now in states if isinstance(v, Value)]
     return steps

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.kernels.choosing import dispatches_of
+from gles_delegate.kernels.choosing import steps_dispatches
 from gles_delegate.ops.lib.product import Product
 from gles_delegate.planning import fusion
 from gles_delegate.planning.boundary import PortedNodes, SegmentBoundary
@@ -217,11 +217,7 @@ def with_kernels(operations: Sequence[Operation], scope: Scope) -> list[Dispatch
     """The dispatches, with kernels for the products, as the device can run them."""
     dispatches: list[Dispatch] = []
     for operation in operations:
-        if isinstance(operation, Product):
-            dispatches += dispatches_of(operation, scope.setting(operation.node))
-        else:
-            assert isinstance(operation, Dispatch)
-            dispatches.append(operation)
+        dispatches += steps_dispatches([operation], scope.setting(operation.node))
     return [_finished(dispatch, scope) for dispatch in dispatches]
 
 

@@ -19,7 +19,7 @@ from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.product import Convolution, Depthwise
-from gles_delegate.shaders.dispatch import Call, Dispatch, Operand, Operation, Value, every_call
+from gles_delegate.shaders.dispatch import Call, Operand, Operation, Value, every_call
 
 MAX_CALLS = 16
 """Maximum calls of an epilogue: compile time grows faster than a shader's length. Published models
@@ -317,16 +317,14 @@ def reads_true_sizes(operation: Operation) -> bool:
         sizes = {"IN_CHANNELS": channels, "IN_PIXELS": (reads[0].pixels,)}
         sizes["IN_ELEMENTS"] = tuple(count * reads[0].pixels for count in channels)
         sizes["M_PIXELS"] = (reads[-1].pixels,)
-    if isinstance(operation, Dispatch):
-        numbers = operation.numbers
-        if not all(numbers.get(name, fitting[0]) in fitting for name, fitting in sizes.items()):
-            return False
-    windowed = operation if isinstance(operation, Convolution | Depthwise | Pooling) else None
-    if windowed is not None and (window := windowed.window) is not None:
-        if output.shape[0] * window.in_h * window.in_w != reads[0].pixels:
-            return False
-    elif isinstance(operation, Convolution) and operation.x.pixels != output.pixels:
+    numbers = operation.numbers
+    if not all(numbers.get(name, fitting[0]) in fitting for name, fitting in sizes.items()):
         return False
+    if isinstance(operation, Convolution | Depthwise | Pooling):
+        window = operation.window
+        image = output.shape[0] * window.in_h * window.in_w if window else output.pixels
+        if image != reads[0].pixels:
+            return False
     return all(_fits_operand(call, output) for call in every_call(operation.epilogue))
 
 

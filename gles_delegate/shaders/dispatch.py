@@ -326,7 +326,12 @@ class Operation:
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to compute."""
-        raise NotImplementedError
+        return not self.output.texels
+
+    @property
+    def numbers(self) -> dict[str, Define]:
+        """Constants and sizes of its shader; none before it has one."""
+        return {}
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -34,10 +34,6 @@ class Product(Operation):
         """The operand that is not weights."""
         return self.reads[0]
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.output.texels
-
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
         calls = "".join(f" | {call}" for call in self.epilogue)

@@ -20,7 +20,7 @@ from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.product import product
-from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.ops.lib.views import Target, View, viewed
 from gles_delegate.shaders.dispatch import (
     Alias,
     Const,
@@ -137,7 +137,7 @@ class StateSequence:
         for i, count, channel in self._columns():
             target = Target(batch, count, batch, batch, out_channel=channel)
             state = View((batch, count), (count, 1))
-            steps.append(view(node.input(i), self.value, state, node.limits, node.index, target))
+            steps.append(viewed(node, node.input(i), self.value, state, target))
         return steps
 
     def steps(
@@ -180,13 +180,13 @@ class StateSequence:
         first = times.steps * times.batch * self.value.channels + channel
         sizes = (times.batch, output.elements // max(times.batch, 1))
         last = View(sizes, (self.value.channels, 1), first)
-        return view(self.value, output, last, node.limits, node.index)
+        return viewed(node, self.value, output, last)
 
     def output(self, shape: Shape = (), i: int = 0) -> Step:
         """The output state after each step, as output `i`; `shape`: if it is not a sequence."""
         node = self.node
         output = node.output(shape or self.times.shape(self.channels), i)
-        return view(self.value, output, self.sequence(), node.limits, node.index)
+        return viewed(node, self.value, output, self.sequence())
 
     def sequence(self) -> View:
         """The output state after each step, as a sequence."""
@@ -247,7 +247,7 @@ def bidirectional(histories: Sequence[StateSequence], merged: bool) -> list[Step
     for history in histories:
         target = Target(pixels, history.channels, pixels, pixels, out_channel=channel)
         sequence = history.sequence()
-        steps.append(view(history.value, output, sequence, node.limits, node.index, target))
+        steps.append(viewed(node, history.value, output, sequence, target))
         channel += history.channels
     return steps
 
@@ -375,9 +375,13 @@ def lstm_layer(
     return steps, history
 
 
+def gates_at_once(node: NodeView) -> int:
+    """Gates of an LSTM that an invocation sums up at once, as its registers allow."""
+    return GATES if node.limits.profile.large_tiles else GATES // 2
+
+
 def _stages(layer: _Layer, activation: str) -> list[StepKernel]:
     slices, state_slices = layer.slices, layer.state_slices
-    large_tiles = layer.node.limits.profile.large_tiles
     cell: dict[str, Define] = {
         "STATE_SLICES": state_slices,
         "UNIT_SLICES": slices,
@@ -387,7 +391,7 @@ def _stages(layer: _Layer, activation: str) -> list[StepKernel]:
         "CELL_CLIP": layer.clips[0],
         "INTEGER": int(layer.integer),
     }
-    sums: dict[str, Define] = {"GATES": GATES if large_tiles else GATES // 2}
+    sums: dict[str, Define] = {"GATES": gates_at_once(layer.node)}
     norm: dict[str, Define] = {"UNITS": layer.units}
     projection: dict[str, Define] = {"PROJECTION_CLIP": layer.clips[1]}
     if layer.integer:
@@ -440,7 +444,7 @@ def _input_sums(layer: _Layer, name: str) -> tuple[list[Step], Value]:
         )
         target = Target(pixels, units, pixels, pixels, out_channel=gate * padded)
         all_units = View((pixels, units), (units, 1))
-        steps.append(view(of_gate, sums, all_units, node.limits, node.index, target))
+        steps.append(viewed(node, of_gate, sums, all_units, target))
     return steps, sums
 
 
