@@ -44,14 +44,16 @@ def by_blocks(product: Convolution, setting: Setting) -> list[Dispatch] | None:
     if window:
         depth *= window.taps
         defines |= window.block_defines()
-    dispatch = Dispatch(
-        product.node, "block_product", (product.x,), output,
-        tile.block_grid(output.pixels, output.slices), {**defines, **tile.block_defines(depth)},
-        product.epilogue, flops=product.flops, fused=product.fused,
-        passes=tile.block_passes(depth), unrolled=tile.texels,
-    )  # fmt: skip
-    by_runs = window is not None
-    return with_weights(product, dispatch, tile, tile.block[1], setting, by_runs, product.groups)
+    dispatch = product.dispatch(
+        "block_product",
+        (product.x,),
+        tile.block_grid(output.pixels, output.slices),
+        {**defines, **tile.block_defines(depth)},
+        passes=tile.block_passes(depth),
+        unrolled=tile.texels,
+    )
+    has_window = window is not None
+    return with_weights(product, dispatch, tile, tile.block[1], setting, has_window, product.groups)
 
 
 def by_runs(product: Convolution, setting: Setting) -> list[Dispatch]:
@@ -87,12 +89,10 @@ def by_runs(product: Convolution, setting: Setting) -> list[Dispatch]:
     defines["GROUP_SLICES"] = group_slices
     defines["ADJACENT"] = int(is_adjacent)
     defines["STEPPED"] = int(profile.stepped and grid.reduction_lanes == 1)
-    dispatch = Dispatch(
-        product.node, "conv_2d", (x,), output, grid, defines, product.epilogue,
-        flops=product.flops, fused=product.fused, passes=passes + tile.texels + 2,
-        unrolled=tile.texels,
-    )  # fmt: skip
-    return with_weights(product, dispatch, tile, block, setting, window is not None, product.groups)
+    passes += tile.texels + 2
+    dispatch = product.dispatch("conv_2d", (x,), grid, defines, passes=passes, unrolled=tile.texels)
+    has_window = window is not None
+    return with_weights(product, dispatch, tile, block, setting, has_window, product.groups)
 
 
 def run_tile(product: Convolution, setting: Setting) -> Tile:

@@ -42,12 +42,14 @@ def depthwise(product: Depthwise, setting: Setting) -> list[Dispatch]:
     }
     if multiplier > 1:
         defines["IN_CHANNELS"] = x.channels
-    dispatch = Dispatch(
-        product.node, "depthwise_conv_2d", (x, weights), output,
-        _run_grid(product, pixels, setting), {**defines, **weight_defines(weights)},
-        product.epilogue, flops=product.flops, fused=product.fused,
-        passes=window.kernel_h * (1 + window.kernel_w * by_taps), unrolled=pixels,
-    )  # fmt: skip
+    dispatch = product.dispatch(
+        "depthwise_conv_2d",
+        (x, weights),
+        _run_grid(product, pixels, setting),
+        {**defines, **weight_defines(weights)},
+        passes=window.kernel_h * (1 + window.kernel_w * by_taps),
+        unrolled=pixels,
+    )
     return [*steps, with_size_uniforms(dispatch, setting)]
 
 
@@ -168,12 +170,16 @@ def pair_by_runs(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch] |
         **weight_defines(weights),
         **tile_defines(pixels, each, setting),
     }
-    both = Dispatch(
-        pair.node, "depthwise_product", (x, weights, taps), output,
-        Grid(grid.pixels, slices // each, limits.simd_lanes, 1), defines, pair.epilogue,
-        first.epilogue, flops=pair.flops, fused=pair.fused, passes=passes, unrolled=pixels * each,
-    )  # fmt: skip
-    return [*steps, with_size_uniforms(both, setting)]
+    grid = Grid(grid.pixels, slices // each, limits.simd_lanes, 1)
+    both = pair.dispatch(
+        "depthwise_product",
+        (x, weights, taps),
+        grid,
+        defines,
+        passes=passes,
+        unrolled=pixels * each,
+    )
+    return [*steps, with_size_uniforms(replace(both, inner=first.epilogue), setting)]
 
 
 def apart(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch]:

@@ -34,8 +34,7 @@ def matrices(product: MatrixProduct, setting: Setting) -> list[Dispatch]:
         grid = tile.grid(count * tiles, ceil(output.slices / tile.slices))
         length = "DEPTH"
         passes = size[-1]
-    dispatch = Dispatch(
-        product.node, "batch_matmul", product.reads, output, grid, defines, product.epilogue,
-        flops=product.flops, fused=product.fused, passes=passes, unrolled=tile.texels,
-    )  # fmt: skip
+    dispatch = product.dispatch(
+        "batch_matmul", product.reads, grid, defines, passes=passes, unrolled=tile.texels
+    )
     return [with_loop_lengths(dispatch, limits, length)]

@@ -28,11 +28,10 @@ def transposed(product: TransposedConvolution, setting: Setting) -> list[Dispatc
         "BATCH": product.batch,
         "GROUPS": groups,
     }
-    dispatch = Dispatch(
-        product.node, "transpose_conv", (x,), output,
-        tile.grid(phases * groups * tile.pixel_lanes, ceil(output.slices / tile.slices)), defines,
-        product.epilogue, flops=product.flops, fused=product.fused,
-        passes=taps * (x.slices + 4) + tile.texels + 2, unrolled=tile.texels,
-    )  # fmt: skip
+    grid = tile.grid(phases * groups * tile.pixel_lanes, ceil(output.slices / tile.slices))
+    passes = taps * (x.slices + 4) + tile.texels + 2
+    dispatch = product.dispatch(
+        "transpose_conv", (x,), grid, defines, passes=passes, unrolled=tile.texels
+    )
     block = weight_block(tile, True, setting)
     return with_weights(product, dispatch, tile, block, setting, True)

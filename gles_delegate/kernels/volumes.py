@@ -49,10 +49,8 @@ def volumes(product: Convolution3D, setting: Setting) -> list[Dispatch]:
         "DILATION": product.dilations,
     }
     grid = make_grid(product.batch * prod(sizes[:2]) * runs, slices, setting.limits)
-    dispatch = Dispatch(
-        product.node, "conv_3d", (x, weights), output, grid, defines, product.epilogue,
-        flops=product.flops, fused=product.fused, passes=taps * (x.slices + 1) + 1, unrolled=run,
-    )  # fmt: skip
+    passes = taps * (x.slices + 1) + 1
+    dispatch = product.dispatch("conv_3d", (x, weights), grid, defines, passes=passes, unrolled=run)
     return [*steps, dispatch]
 
 

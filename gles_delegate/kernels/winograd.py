@@ -84,7 +84,8 @@ def by_winograd(conv: Convolution, setting: Setting) -> list[Dispatch] | None:
         return None
     shape = (window.kernel_h, window.kernel_w, window.stride_h, window.stride_w)
     channels = setting.option(setting.profile.winograd)
-    line = _line_bytes(conv, window)
+    # Bytes of the numbers and sums of a row of tiles.
+    line = ceil(window.out_w / EDGE) * NUMBERS * (conv.x.slices + output.slices) * 16
     most = min(setting.profile.winograd_bytes, setting.limits.block_bytes)
     if (
         not 0 < channels <= min(conv.x.channels, output.channels)
@@ -101,12 +102,6 @@ def by_winograd(conv: Convolution, setting: Setting) -> list[Dispatch] | None:
         rows = min(count, lines - first)
         dispatches += _band(conv, constants, window, first, rows, lines, setting)
     return dispatches
-
-
-def _line_bytes(conv: Convolution, window: Window) -> int:
-    """Bytes of the numbers and sums of a row of tiles."""
-    slices = conv.x.slices + conv.output.slices
-    return ceil(window.out_w / EDGE) * NUMBERS * slices * 16
 
 
 def _are_small(conv: Convolution, constants: tuple[int, int], setting: Setting) -> bool:

@@ -322,8 +322,8 @@ def reads_true_sizes(operation: Operation) -> bool:
         return False
     if isinstance(operation, Convolution | Depthwise | Pooling):
         window = operation.window
-        image = output.shape[0] * window.in_h * window.in_w if window else output.pixels
-        if image != reads[0].pixels:
+        in_pixels = window.in_pixels(output) if window else output.pixels
+        if in_pixels != reads[0].pixels:
             return False
     return all(_fits_operand(call, output) for call in every_call(operation.epilogue))
 

@@ -10,7 +10,16 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.packing import Groups
 from gles_delegate.ops.lib.weights import Weights
 from gles_delegate.ops.lib.window import Window
-from gles_delegate.shaders.dispatch import Call, Define, Operand, Operation, Shape, Value
+from gles_delegate.shaders.dispatch import (
+    Call,
+    Define,
+    Dispatch,
+    Grid,
+    Operand,
+    Operation,
+    Shape,
+    Value,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +42,22 @@ class Product(Operation):
     def x(self) -> Operand:
         """The operand that is not weights."""
         return self.reads[0]
+
+    def dispatch(
+        self,
+        shader: str,
+        reads: tuple[Operand, ...],
+        grid: Grid,
+        defines: Mapping[str, Define],
+        *,
+        passes: int,
+        unrolled: int,
+    ) -> Dispatch:
+        """A dispatch that computes it; see `Dispatch`."""
+        return Dispatch(
+            self.node, shader, reads, self.output, grid, defines, self.epilogue, flops=self.flops,
+            fused=self.fused, passes=passes, unrolled=unrolled,
+        )  # fmt: skip
 
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))

@@ -95,6 +95,10 @@ class Window:
         """The number of images whose results an output holds, in any shape."""
         return output.pixels // (self.out_h * self.out_w)
 
+    def in_pixels(self, output: Value) -> int:
+        """Pixels of these images."""
+        return self.batch(output) * self.in_h * self.in_w
+
     @property
     def is_pointwise(self) -> bool:
         """Whether each output pixel reads only its own input pixel."""
