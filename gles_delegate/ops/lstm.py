@@ -64,8 +64,8 @@ class SequenceLstmOptions(CellOptions):
 @op("UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions, checks_types=True)
 def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
     times = TimeSteps.of(node.input(0), options.time_major)
-    steps, history = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
-    return [*steps, history.output()]
+    steps, states = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
+    return [*steps, states.output()]
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,16 @@ def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOption
         raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32")
     activation, clips = options.fused_activation, options.clips
     steps: list[Step] = []
-    histories: list[StateSequence] = []
+    both: list[StateSequence] = []
     for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
         times = TimeSteps.of(x, options.time_major, forward)
         if node.has_input(inputs.aux) and not node.has_input(inputs.aux_weights[1]):
             inputs = replace(inputs, x=0 if forward else inputs.aux, aux=ABSENT)
         name = "forward" if forward else "backward"
-        layer, history = lstm_layer(node, inputs, times, activation, clips, name)
+        layer, states = lstm_layer(node, inputs, times, activation, clips, name)
         steps += layer
-        histories.append(history)
-    return [*steps, *bidirectional(histories, options.merge_outputs)]
+        both.append(states)
+    return [*steps, *bidirectional(both, options.merge_outputs)]
 
 
 @op("LSTM", max_version=4, options=LstmOptions, checks_types=True)
@@ -102,8 +102,8 @@ def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
     times = TimeSteps(1, x.pixels)
-    steps, history = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
-    return [*steps, history.output((x.pixels, history.channels))]
+    steps, states = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
+    return [*steps, states.output((x.pixels, states.channels))]
 
 
 def _basic(node: NodeView) -> list[Step]:
