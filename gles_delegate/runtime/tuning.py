@@ -21,9 +21,10 @@ from gles_delegate.planning.plan import Plan, make_plan, plan_alone, products_of
 from gles_delegate.planning.rewriting import Scope
 from gles_delegate.runtime.constants import ZeroConstants
 from gles_delegate.runtime.programs import Programs, Progress
-from gles_delegate.runtime.session import Session
+from gles_delegate.runtime.session import Session, sources_of
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.runtime.store import fingerprint
+from gles_delegate.shaders.assembly import ShaderSource
 from gles_delegate.shaders.dispatch import Dispatch, every_call
 
 Choices: TypeAlias = Mapping[int, int]
@@ -140,12 +141,16 @@ def tune(
 def _fastest_alone(groups: Sequence[Group], graph: Graph, shared: Shared) -> Choices:
     """Each node's fastest choice. A GPU changes its clock, so all are measured in turn with 0."""
     best = [(_WORTH, 0) for _ in groups]
-    tried = sorted(set().union(*(group.kernels for group in groups)) - {0})
-    with _session(_plan_of(groups, 0), graph, shared) as first:
+    choices = sorted(set().union(*(group.kernels for group in groups)))
+    plans = {choice: _plan_of(groups, choice) for choice in choices}
+    sources = {choice: sources_of(plan, shared.gpu) for choice, plan in plans.items()}
+    with suppress(OutOfGpuMemoryError):  # a GPU's driver compiles all in the background
+        shared.programs.take([*chain.from_iterable(sources.values())], None)
+    with _session(plans[0], graph, shared, sources[0]) as first:
         if first is None:
             return {}
-        for choice in tried:
-            with _session(_plan_of(groups, choice), graph, shared) as other:
+        for choice in choices[1:]:
+            with _session(plans[choice], graph, shared, sources[choice]) as other:
                 if other is None:
                     continue
                 times = timed_in_turn(_Trial(first, groups, 0), _Trial(other, groups, choice))
@@ -162,11 +167,13 @@ def _plan_of(groups: Iterable[Group], choice: int) -> Plan:
 
 
 @contextmanager
-def _session(plan: Plan, graph: Graph, shared: Shared) -> Iterator[Session | None]:
+def _session(
+    plan: Plan, graph: Graph, shared: Shared, sources: Sequence[ShaderSource] = ()
+) -> Iterator[Session | None]:
     """None if the driver cannot run it."""
     session = None
     with suppress(ShaderError, OutOfGpuMemoryError):
-        session = Session(plan, graph, shared)
+        session = Session(plan, graph, shared, sources=sources)
     try:
         yield session
     finally:

@@ -199,7 +199,7 @@ def test_the_clock_of_a_gpu_changes_no_choice(
     calls = count()
 
     class Simulated:
-        def __init__(self, plan: Plan, *_: object) -> None:
+        def __init__(self, plan: Plan, *_: object, sources: object = ()) -> None:
             self.plan = plan
 
         def profile(self) -> list[tuple[Dispatch, float]]:
