@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from gles_delegate.kernels.convolution import by_blocks, by_runs
-from gles_delegate.kernels.depthwise import apart, depthwise, pair_by_blocks, pair_by_runs
+from gles_delegate.kernels.depthwise import AT_ONCE, apart, depthwise
 from gles_delegate.kernels.matrices import matrices
 from gles_delegate.kernels.setting import Setting
 from gles_delegate.kernels.transposed import transposed
@@ -30,7 +30,7 @@ Kernel: TypeAlias = Callable[[Any, Setting], list[Dispatch] | None]
 KERNELS: Mapping[type[Product], Sequence[Kernel]] = {
     Convolution: (by_winograd, by_blocks, by_runs),
     Depthwise: (depthwise,),
-    DepthwisePointwise: (pair_by_blocks, pair_by_runs, apart),
+    DepthwisePointwise: (*AT_ONCE, apart),
     TransposedConvolution: (transposed,),
     Convolution3D: (volumes,),
     MatrixProduct: (matrices,),

@@ -99,9 +99,9 @@ def pair_by_blocks(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch]
     """
     first, second = pair.first, pair.second
     tile = block_tile(second, setting)
-    by_itself = by_blocks(second, setting)
+    of_second = by_blocks(second, setting)
     taps, steps = _weights(first, setting)
-    if tile is None or by_itself is None or weight_defines(taps)["WEIGHT_TEXTURE"]:
+    if tile is None or of_second is None or weight_defines(taps)["WEIGHT_TEXTURE"]:
         return None
     if second.output.slices > tile.block[1]:
         return None
@@ -110,7 +110,7 @@ def pair_by_blocks(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch]
     loads = depth // tile.depth * tile.loads
     if loads * window.taps > MAX_BLOCK_LOADS:
         return None
-    alone = by_itself[-1]
+    alone = of_second[-1]
     kernel = {"KERNEL_H": window.kernel_h, "IN_PIXELS": x.pixels, "DEPTHWISE": 1}
     defines = {**alone.numbers, **window.block_defines(), **kernel, **_last_lanes(pair)}
     both = replace(
@@ -147,10 +147,11 @@ def pair_by_runs(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch] |
 
     each = min(fused_slices(search, pixels, output.slices), key=time)
     tile = run_tile(second, setting)
-    apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
-    apart += tile.time(output.pixels, output.slices, depth)
+    time_apart = time_of(runs * depth, 1, loads, products, pixels) + DISPATCH
+    time_apart += tile.time(output.pixels, output.slices, depth)
+    time_apart += search.compile_cost * tile.texels
     passes = depth * (window.kernel_h + 2) + pixels * each + 2
-    if time(each) > apart + search.compile_cost * tile.texels or passes > limits.loop_passes:
+    if time(each) > time_apart or passes > limits.loop_passes:
         return None
     slices = ceil(output.slices / each) * each
     texels = packing.bias_texels(slices) + slices * 4 * depth
@@ -188,7 +189,10 @@ def apart(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch]:
     return depthwise(pair.first, setting) + second
 
 
+AT_ONCE = (pair_by_blocks, pair_by_runs)
+"""The kernels of pairs that compute both."""
+
+
 def is_computed_at_once(pair: DepthwisePointwise, setting: Setting) -> bool:
     """Whether one dispatch computes both."""
-    at_once = pair_by_blocks(pair, setting) or pair_by_runs(pair, setting)
-    return at_once is not None
+    return any(kernel(pair, setting) is not None for kernel in AT_ONCE)
