@@ -97,20 +97,19 @@ def pair_by_blocks(pair: DepthwisePointwise, setting: Setting) -> list[Dispatch]
 
     They compute depthwise results again for each work group along the output slices.
     """
-    first, second = pair.first, pair.second
+    first, second, window = pair.first, pair.second, pair.first.window
     tile = block_tile(second, setting)
-    of_second = by_blocks(second, setting)
+    if tile is None or second.output.slices > tile.block[1]:
+        return None
+    loads = first.output.slices // tile.depth * tile.loads
     taps, steps = _weights(first, setting)
-    if tile is None or of_second is None or weight_defines(taps)["WEIGHT_TEXTURE"]:
+    of_second = by_blocks(second, setting)
+    if of_second is None or loads * window.taps > MAX_BLOCK_LOADS:
         return None
-    if second.output.slices > tile.block[1]:
-        return None
-    window, x = first.window, first.x
-    depth = first.output.slices
-    loads = depth // tile.depth * tile.loads
-    if loads * window.taps > MAX_BLOCK_LOADS:
+    if weight_defines(taps)["WEIGHT_TEXTURE"]:
         return None
     alone = of_second[-1]
+    x = first.x
     kernel = {"KERNEL_H": window.kernel_h, "IN_PIXELS": x.pixels, "DEPTHWISE": 1}
     defines = {**alone.numbers, **window.block_defines(), **kernel, **_last_lanes(pair)}
     both = replace(
