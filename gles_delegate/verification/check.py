@@ -129,13 +129,16 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
     graph = read_model(case.model)
     inputs = dict(zip(graph.inputs, case.inputs, strict=True))
     done: list[object] = []
+    lowered_for: dict[Limits, Lowered] = {}
     for form in forms:
         if (form.half and not case.half) or (form.constant and not case.quick):
             continue
-        lowerings = Lowerings(graph, form.limits)
-        values = {index: inputs[index] for index in lowerings.deciding}
+        if form.limits not in lowered_for:
+            lowerings = Lowerings(graph, form.limits)
+            values = {index: inputs[index] for index in lowerings.deciding}
+            lowered_for[form.limits] = lowerings.lower({}, values=values)
+        lowered = lowered_for[form.limits]
         choices = dict.fromkeys(range(len(graph.nodes)), form.choice)
-        lowered = lowerings.lower({}, values=values)
         if lowered.reasons:  # the device lacks something that this op needs
             continue
         plan = make_plan(lowered, lowered.steps, form.limits, form.half, choices=choices)
