@@ -79,12 +79,13 @@ class KernelTimer:
     def plan(
         self, graph: Graph, profile: Profile | None = None, choice: int = 0, half: bool = False
     ) -> tuple[Lowered, Plan]:
-        """The plan of a model, with a choice of a profile's tiles; see `lower_graph`."""
+        """The plan of a model, with a choice of a profile's kernels; see `make_plan`."""
         limits = self.gpu.limits
         limits = replace(limits, profile=profile or limits.profile)
         nodes = [node.index for node in graph.nodes]
-        lowered = lower_graph(graph, limits, choices=dict.fromkeys(nodes, choice))
-        return lowered, make_plan(lowered, nodes, limits, half)
+        lowered = lower_graph(graph, limits)
+        choices = dict.fromkeys(nodes, choice)
+        return lowered, make_plan(lowered, nodes, limits, half, choices=choices)
 
     def seconds(self, lowered: Lowered, plan: Plan) -> float | None:
         """The fastest run of a plan's main dispatch; None if the driver cannot compile it."""

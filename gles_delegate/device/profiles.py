@@ -93,7 +93,7 @@ class Profile:
             from storage blocks or buffer textures, four columns at once. With more pixels, they are
             read often, and unpacking takes longer than loading.
         winograd: Minimum channels of input and output for which convolutions with windows of 3 x 3
-            and float32 storage are computed by `ops.lib.winograd`; 0: never.
+            and float32 storage are computed by `kernels.winograd`; 0: never.
         winograd_columns: Columns of a tile that its transforms hold in registers: 6 or 3.
         winograd_pixels: Minimum pixels of the output for it.
         winograd_bytes: Limit for its numbers and sums in memory between the dispatches, which a
@@ -189,7 +189,7 @@ class Profile:
 
     @property
     def choices(self) -> int:
-        """Length of the longest list; a dispatch's choice is an index below it."""
+        """Length of the longest list; a choice of kernels is an index below it."""
         weights = self.weight_textures, self.weight_pairs, self.weight_bytes
         others = self.constant_sizes, self.shared_sums, self.winograd, self.searches
         blocks = self.blocks, self.window_blocks

@@ -27,7 +27,7 @@ from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, consta
 from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
 from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import View, moved_output, reshape_view, same_texels, view
+from gles_delegate.ops.lib.views import View, moved_output, reshaped_as, same_texels, viewed
 from gles_delegate.shaders.dispatch import Define, Dispatch, Grid, Kind, Operand, Shape, Step, Value
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
@@ -57,7 +57,7 @@ SMALLEST = Combination("SMALLEST", MOST, in_order=True)
 
 @dataclass(frozen=True, kw_only=True)
 class Reduction(Dispatch):
-    """A reduction of ``reads[0]``; of the squares of what it differs by from ``reads[1]``, if any.
+    """A reduction of ``reads[0]``, or, with ``reads[1]``, of squared differences from it.
 
     Attributes:
         divisor: Number that results are divided by.
@@ -190,7 +190,7 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     dispatch = by_texel(node, "arg_max", (x,), result, defines, passes=x.shape[axis])
     if result == output:
         return [dispatch]
-    return [dispatch, reshape_view(node.index, result, output, node.limits)]
+    return [dispatch, reshaped_as(node, result, output)]
 
 
 @op("TOPK_V2", max_version=3, rows=rows.last_axis, sized_by=(1,))
@@ -212,7 +212,7 @@ def top_k(node: NodeView, options: Options) -> list[Step]:
     found = Lookup([(x.pixels, x.channels, k), (k, 0, 1)], (len(shape) - 1,))
     return [
         *steps,
-        view(pairs.output, indices, second, node.limits, node.index),
+        viewed(node, pairs.output, indices, second),
         gathered(node, x, indices, found, output=values),
     ]
 
@@ -357,7 +357,7 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
         divisor = count if last and name == "MEAN" else 1
         steps.append(reduction(node, x, result, stage, combination, divisor))
         x = result
-    return steps if x == output else [*steps, reshape_view(node.index, x, output, node.limits)]
+    return steps if x == output else [*steps, reshaped_as(node, x, output)]
 
 
 @dataclass(frozen=True)

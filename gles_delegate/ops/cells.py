@@ -25,11 +25,12 @@ from gles_delegate.ops.lib.recurrence import (
     StateSequence,
     StepKernel,
     TimeSteps,
+    gates_at_once,
     lstm_weights,
     whole,
 )
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, reshape_view, view
+from gles_delegate.ops.lib.views import Target, View, reshaped_as, viewed
 from gles_delegate.shaders.dispatch import Const, Define, Operand, Step, Value
 
 LSTM_CELLS, GRU_CELLS, RESET_FIRST_CELLS = "(lstm)", "(gru)", "(gru, reset first)"
@@ -46,13 +47,13 @@ PLAIN: dict[str, Define] = {
 def lstm_cells(node: NodeView, options: Options) -> list[Step]:
     units = node.shape(STATE)[-1]
     slices = ceil(units / 4)
-    history = _history(node, (STATE, CELL), 2 * slices)
+    states = _states(node, (STATE, CELL), 2 * slices)
     texels = (16 * slices + PARAMETERS) * slices
     weights = Const(cell_weights, (node.constant(RECURRENT),), (texels, 4), (units,))
     sizes: dict[str, Define] = {"STATE_SLICES": slices, "UNIT_SLICES": slices}
-    gates = GATES if node.limits.profile.large_tiles else GATES // 2
-    stage = StepKernel("lstm_step", slices, slices, {**sizes, **PLAIN, "GATES": gates})
-    return _layer(history, [stage], history.steps_at_once(slices), weights)
+    defines = {**sizes, **PLAIN, "GATES": gates_at_once(node)}
+    kernel = StepKernel("lstm_step", slices, slices, defines)
+    return _layer(states, [kernel], states.steps_at_once(slices), weights)
 
 
 @op(GRU_CELLS, RESET_FIRST_CELLS)
@@ -60,8 +61,8 @@ def gru_cells(node: NodeView, options: Options) -> list[Step]:
     units, first = node.shape(STATE)[-1], node.op == RESET_FIRST_CELLS
     slices = ceil(units / 4)
     summed = slices * (1 + first)
-    history = _history(node, (STATE,), 3 * slices if first else slices)
-    at_once = history.steps_at_once(slices, summed)
+    states = _states(node, (STATE,), 3 * slices if first else slices)
+    at_once = states.steps_at_once(slices, summed)
     texels = (4 * GRU_GATES * slices + 1) * slices
     tensors = node.constant(RECURRENT), node.constant(GRU_BIASES)
     weights = Const(gru_weights, tensors, (texels, 4), (units,))
@@ -71,32 +72,32 @@ def gru_cells(node: NodeView, options: Options) -> list[Step]:
         "RESET_FIRST": int(first),
         "GATES": 3 - first,
     }
-    stages = [StepKernel("gru_step", slices, summed, {**sizes, "PART": part}) for part in parts]
-    return _layer(history, stages, at_once, weights)
+    kernels = [StepKernel("gru_step", slices, summed, {**sizes, "PART": part}) for part in parts]
+    return _layer(states, kernels, at_once, weights)
 
 
-def _history(node: NodeView, states: tuple[int, ...], slices: int) -> StateSequence:
+def _states(node: NodeView, inputs: tuple[int, ...], slices: int) -> StateSequence:
     times, units = TimeSteps.of(node.input(X), time_major=True), node.shape(STATE)[-1]
-    return StateSequence.of(node, times, [(i, units) for i in states], slices, "")
+    return StateSequence.of(node, times, [(i, units) for i in inputs], slices, "")
 
 
 def _layer(
-    history: StateSequence, stages: list[StepKernel], at_once: int, weights: Const
+    states: StateSequence, kernels: list[StepKernel], at_once: int, weights: Const
 ) -> list[Step]:
     """The product of all inputs and weights, the steps, and the outputs."""
-    node, times = history.node, history.times
+    node, times = states.node, states.times
     sums = node.scratch((times.steps * times.batch, node.shape(BIASES)[0]), "sums")
     if node.dtype(WEIGHTS) == "int32":
-        steps = _biased(node, node.input(X), sums, history.channels)
+        steps = _biased(node, node.input(X), sums, states.channels)
     else:
-        steps = product(node, node.input(X), sums, inputs=(WEIGHTS, BIASES))
-    steps += history.enter() + history.steps(stages, (sums, weights), at_once)
-    shape, *states = (node.graph.tensors[i].shape for i in node.outputs)
+        steps = [product(node, node.input(X), sums, inputs=(WEIGHTS, BIASES))]
+    steps += states.enter() + states.steps(kernels, (sums, weights), at_once)
+    shape, *finals = (node.graph.tensors[i].shape for i in node.outputs)
     steps.append(
-        history.output() if shape[0] == times.steps else history.final(node.output(shape), 0)
+        states.output() if shape[0] == times.steps else states.final(node.output(shape), 0)
     )
-    for i, state in enumerate(states):
-        steps.append(history.final(node.output(state, i + 1), i * whole(history.channels)))
+    for i, final in enumerate(finals):
+        steps.append(states.final(node.output(final, i + 1), i * whole(states.channels)))
     return steps
 
 
@@ -106,12 +107,12 @@ def _biased(node: NodeView, x: Operand, sums: Value, units: int) -> list[Step]:
     rows = node.array(WEIGHTS).tolist()
     steps: list[Step] = []
     if x.channels == sums.channels and rows == [*range(0, x.channels, units)]:
-        steps.append(reshape_view(node.index, x, padded, node.limits))
+        steps.append(reshaped_as(node, x, padded))
     else:
         for gate, row in enumerate(rows):
             target = Target(pixels, units, pixels, pixels, out_channel=gate * whole(units))
             layout = View((pixels, units), (x.channels, 1), row)
-            steps.append(view(x, padded, layout, node.limits, node.index, target))
+            steps.append(viewed(node, x, padded, layout, target))
     return [*steps, elementwise(node, (padded, node.input(BIASES)), sums, "ADD")]
 
 

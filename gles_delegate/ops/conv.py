@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import prod
 
-import numpy as np
-
-from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
-from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.index import broadcast_shapes, broadcast_strides, merged, rank_4
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
-from gles_delegate.ops.lib.product import product, with_weights
+from gles_delegate.ops.lib.product import (
+    Convolution3D,
+    MatrixProduct,
+    TransposedConvolution,
+    product,
+)
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.tiles import Tile, option_of
-from gles_delegate.ops.lib.views import View, reshape_view, view
-from gles_delegate.ops.lib.weights import constant_weights, packed
-from gles_delegate.ops.lib.window import SAME, VALID, Sliding, Window, by_side, span
-from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step, Value
+from gles_delegate.ops.lib.views import View, reshaped_as, viewed
+from gles_delegate.ops.lib.weights import Weights
+from gles_delegate.ops.lib.window import SAME, VALID, Sliding, Window, span
+from gles_delegate.shaders.dispatch import Define, Operand, Shape, Step, Value
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     window = Window.of(options, (height, width), (kernel_h, kernel_w))
     output = node.output((batch, window.out_h, window.out_w, outputs))
     epilogue = activation(options.fused_activation)
-    return product(node, x, output, window, epilogue, channels // share)
+    return [product(node, x, output, window, epilogue, channels // share)]
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step
     else:
         raise UnfitSizes(f"keep_num_dims with the shape {list(x.shape)} and {inputs} inputs")
     return [
-        reshape_view(node.index, x, rows, node.limits),
-        *product(node, rows, output, None, activation(options.fused_activation)),
+        reshaped_as(node, x, rows),
+        product(node, rows, output, None, activation(options.fused_activation)),
     ]
 
 
@@ -105,7 +105,7 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         *others, rows, columns = a.shape
         transposed = node.scratch((*others, columns, rows), "transposed")
         layout = View((prod(others), columns, rows), (rows * columns, 1, columns))
-        steps.append(view(a, transposed, layout, node.limits, node.index))
+        steps.append(viewed(node, a, transposed, layout))
         a = transposed
     rows, depth = a.shape[-2:]
     columns, b_depth = b.shape[-2:] if options.adj_y else b.shape[:-3:-1]
@@ -116,13 +116,8 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
     sizes, a_strides, b_strides = merged(
         batches, broadcast_strides(a.shape[:-2], batches), broadcast_strides(b.shape[:-2], batches)
     )
-    size, profile = (rows, output.slices, ceil(depth / 4)), node.limits.profile
-    block = Tile.of_block(*size, node.limits, node.choice)
-    count = prod(batches)
-    tile = block or Tile.choose(*size, node.limits, node.choice, profile.others, count)
-    tiles = ceil(rows / (block.block[0] if block else tile.pixels))
     defines: dict[str, Define] = {
-        "BATCHES": count,
+        "BATCHES": prod(batches),
         "DIMS": len(sizes),
         "SIZES": sizes,
         "A_STRIDES": a_strides,
@@ -133,25 +128,22 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         "B_ROWS": b.shape[-2],
         "DEPTH": depth,
         "B_ADJOINT": int(options.adj_y),
-        "TILES": tiles,
-        "PIXELS": tile.pixels,
-        "SLICES": tile.slices,
-        "IN_BLOCKS": int(block is not None),
         "A_VIEWED": 0,
         "B_VIEWED": 0,
     }
-    if block:
-        defines |= block.block_defines(size[-1])
-        grid = block.block_grid(count * tiles * block.block[0], output.slices)
-        length, passes = "STEPS", block.block_passes(size[-1])
-    else:
-        grid = tile.grid(count * tiles, ceil(output.slices / tile.slices))
-        length, passes = "DEPTH", size[-1]
-    dispatch = node.dispatch(
-        "batch_matmul", (a, b), output, grid, defines, passes=passes,
-        flops=2 * output.elements * depth,
-    )  # fmt: skip
-    return [*steps, dispatch if profile.short_loops else dispatch.sized(length)]
+    return [
+        *steps,
+        MatrixProduct(
+            node=node.index,
+            reads=(a, b),
+            output=output,
+            flops=2 * output.elements * depth,
+            defines=defines,
+            count=prod(batches),
+            rows=rows,
+            depth=depth,
+        ),
+    ]
 
 
 @op(
@@ -212,28 +204,20 @@ def _transposed(
     # Larger strides give the same from the only pixel of `x`, and phases without pixels.
     stride_h, stride_w = min(window.stride_h, out_h or 1), min(window.stride_w, out_w or 1)
     window = replace(window, stride_h=stride_h, stride_w=stride_w)
-    phases = window.stride_h * window.stride_w
-    pixels = batch * ceil(out_h / window.stride_h) * ceil(out_w / window.stride_w)  # of a phase
-    taps = ceil(kernel_h / window.stride_h) * ceil(kernel_w / window.stride_w)
-    depth, others = x.slices * taps, node.limits.profile.others
-    tile = Tile.choose(pixels, output.slices, depth, node.limits, node.choice, others)
-    groups = ceil(pixels / (tile.pixels * tile.pixel_lanes))
-    defines: dict[str, Define] = {
-        **window.defines("KERNEL"),
-        **by_side(IN=(in_h, in_w), OUT=(out_h, out_w)),
-        "BATCH": batch,
-        "GROUPS": groups,
-    }
-    grid = tile.grid(phases * groups * tile.pixel_lanes, ceil(output.slices / tile.slices))
-    dispatch = node.dispatch("transpose_conv", (x,), output, grid, defines,
-        activation(fused_activation), flops=2 * x.elements * kernel_h * kernel_w * outputs,
-        passes=taps * (x.slices + 4) + tile.pixels * tile.slices + 2,
-    )  # fmt: skip
-    return with_weights(node, dispatch, tile, (1, 1), (1, bias))
-
-
-RUN = 4
-"""Maximum number of pixels of a row that an invocation computes."""
+    weights, operands = Weights.of(node, (1, bias))
+    return [
+        TransposedConvolution(
+            node=node.index,
+            reads=(x, *operands),
+            output=output,
+            epilogue=activation(fused_activation),
+            flops=2 * x.elements * kernel_h * kernel_w * outputs,
+            weights=weights,
+            window=window,
+            image=(in_h, in_w),
+            batch=batch,
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -316,51 +300,24 @@ def _convolution(
     inputs: tuple[int, int],
     transposed: bool,
 ) -> list[Step]:
-    """The dispatch, with weights and biases at `inputs`, and the steps that pack them."""
-    output, kernel = node.output(shape), node.shape(inputs[0])[:3]
-    taps, ins, outs, slices = prod(kernel), x.channels, output.channels, output.slices
-    texels = slices * (1 + 4 * taps * x.slices)
-    tensors = constant_weights(node, inputs)
-    weights: Operand
-    steps: list[Step] = []
-    if tensors:
-        weights = Const(weights_3d, tensors, (texels, 4), (int(transposed),))
-    else:
-        strides = (ins * outs, 1, ins) if transposed else (ins * outs, outs, 1)
-        sizes = (taps, 4 * x.slices, 4 * slices)
-        layout = View(sizes, strides, 0, (0, 0, 0), (taps, ins, outs))
-        weights, steps = packed(node, node.input(inputs[0]), inputs[1], slices, texels, layout)
-    run = min(RUN, option_of(node.limits.profile.depthwise, node.choice))
-    runs = ceil(shape[3] / run)
-    defines: dict[str, Define] = {
-        "TRANSPOSED": int(transposed),
-        "PIXELS": run,
-        "RUNS": runs,
-        "IN_SLICES": x.slices,
-        "BATCH": shape[0],
-        "IN_SIZES": x.shape[1:4],
-        "OUT_SIZES": shape[1:4],
-        "KERNEL": kernel,
-        "STRIDES": options.strides,
-        "PADDING": padding,
-        "DILATION": options.dilations,
-    }
-    dispatch = node.dispatch(
-        "conv_3d", (x, weights), output, make_grid(prod(shape[:3]) * runs, slices, node.limits),
-        defines, activation(options.fused_activation), passes=taps * (x.slices + 1) + 1,
-        flops=2 * taps * ins * outs * (x if transposed else output).pixels,
-    )  # fmt: skip
-    return [*steps, dispatch]
-
-
-def weights_3d(weights: Array, bias: Array | None, transposed: int) -> Array:
-    """[D, H, W, I, O], or [D, H, W, O, I] if `transposed`, and [O] -> biases [slices, 4], then
-    [D * H * W, I, slices, 4], with the inputs in whole slices.
-    """
-    taps = weights.reshape(-1, *weights.shape[3:])
-    if transposed:
-        taps = taps.transpose(0, 2, 1)
-    outputs = taps.shape[2]
-    padded = np.pad(taps, ((0, 0), (0, -taps.shape[1] % 4), (0, -outputs % 4)))
-    first = np.zeros(outputs, np.float32) if bias is None else bias.ravel()
-    return np.concatenate([np.pad(first, (0, -outputs % 4)), padded.ravel()])
+    """The convolution, with weights and biases at `inputs`."""
+    output = node.output(shape)
+    weights, operands = Weights.of(node, inputs)
+    taps = prod(weights.shape[:3])
+    return [
+        Convolution3D(
+            node=node.index,
+            reads=(x, *operands),
+            output=output,
+            epilogue=activation(options.fused_activation),
+            flops=2 * taps * x.channels * output.channels * (x if transposed else output).pixels,
+            weights=weights,
+            batch=shape[0],
+            in_sizes=x.shape[1:4],
+            out_sizes=shape[1:4],
+            strides=options.strides,
+            padding=padding,
+            dilations=options.dilations,
+            transposed=transposed,
+        )
+    ]

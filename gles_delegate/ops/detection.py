@@ -8,13 +8,13 @@ from functools import cached_property
 from math import ceil, cos, sin
 
 from gles_delegate.ops.lib.elementwise import inputs
-from gles_delegate.ops.lib.grid import WORK_GROUP, by_texel, make_grid
+from gles_delegate.ops.lib.grid import WORK_GROUP, by_texel, make_grid, with_loop_lengths
 from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Bool, FlexOptions, Float32, Int32, Ints, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.ops.lib.views import Target, View, viewed
 from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Grid, Operand, Step, Value
 
 MAX_LANES = 2 * WORK_GROUP
@@ -90,7 +90,7 @@ class Candidates:
         reads, passes = (self.scores, limits), 4 * (labels + 1)
         keys = self.node.dispatch("candidates", reads, self.state, grid, defines, passes=passes)
         keys = replace(keys, pixels=(0, self.classes * self.blocks))
-        return keys if self.node.limits.profile.short_loops else keys.sized("LARGEST_OF")
+        return with_loop_lengths(keys, self.node.limits, "LARGEST_OF")
 
     def selected(
         self, corners: Operand, limits: Operand, each: int, soft: bool = False
@@ -147,7 +147,7 @@ class Candidates:
         loops = ranks + ranks // 2 * depth + labels * depth + ranks * depth + 4
         reads, passes = (self.state, *reads), 4 * loops if labels else 4
         dispatch = by_texel(self.node, "detections", reads, output, defines, passes=passes)
-        return dispatch if self.node.limits.profile.short_loops else dispatch.sized("LABELS")
+        return with_loop_lengths(dispatch, self.node.limits, "LABELS")
 
 
 @op("TFLite_Detection_PostProcess", options=DetectionOptions)
@@ -259,8 +259,7 @@ def _joined(node: NodeView, scalars: list[Operand]) -> tuple[Operand, list[Step]
     joined, scalar = node.scratch((len(scalars),), "thresholds"), View((1,), (1,))
     targets = [Target(1, 1, 1, 1, out_channel=lane) for lane in range(len(scalars))]
     return joined, [
-        view(x, joined, scalar, node.limits, node.index, target)
-        for x, target in zip(scalars, targets, strict=True)
+        viewed(node, x, joined, scalar, target) for x, target in zip(scalars, targets, strict=True)
     ]
 
 

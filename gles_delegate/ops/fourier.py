@@ -19,7 +19,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, FlexOptions, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, complex_input, complex_output, view
+from gles_delegate.ops.lib.views import Target, View, complex_input, complex_output, viewed
 from gles_delegate.shaders.dispatch import Call, Const, Define, Operand, Step, Value
 
 
@@ -45,7 +45,7 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
         size = (batch, height, width)
         fitted = node.scratch(size, "fitted")
         layout = View(size, (rows * columns, columns, 1), 0, (0, 0, 0), (batch, rows, columns))
-        steps.append(view(x, fitted, layout, node.limits, node.index))
+        steps.append(viewed(node, x, fitted, layout))
         x, columns = fitted, width
     output = complex_output(node, (*batches, height, bins))
     result = output if height == 1 else node.scratch((2, batch, height, bins), "of_rows")
@@ -61,7 +61,7 @@ def real_or_imaginary(node: NodeView, options: Options) -> list[Step]:
     output = node.output(node.shape(0))
     first = output.elements if node.op == "IMAG" else 0
     layout = View((output.elements,), (1,), first)
-    return [view(x, output, layout, node.limits, node.index)]
+    return [viewed(node, x, output, layout)]
 
 
 @op("COMPLEX_ABS", rows=rows.elementwise)
@@ -87,7 +87,7 @@ def transform_rows(
     work = node.scratch((groups, points, 8), "rows")
     # The even elements of a row are real parts, the odd ones imaginary parts.
     pairs = View((groups, points, 2, 4), (4 * columns, 2, 1, columns))
-    steps.append(view(x, work, pairs, node.limits, node.index))
+    steps.append(viewed(node, x, work, pairs))
     table = turns(width)
     work = _transform(node, work, table, width, steps)
     defines: dict[str, Define] = {"POINTS": points, "ROWS": rows, "GROUPS": groups}
@@ -100,7 +100,7 @@ def transform_columns(
 ) -> None:
     """Append the steps that transform the columns of a complex value of that size."""
     batch, height, bins = size
-    slices, index, limits = rows.slices, node.index, node.limits
+    slices = rows.slices
     work = node.scratch((batch * slices, height, 8), "columns")
     pixels = work.pixels
     for i in range(2):  # real and imaginary parts
@@ -108,13 +108,13 @@ def transform_columns(
         first = i * batch * height * bins
         lanes = View((batch, slices, height, 4), (height * bins, 4, bins, 1), first)
         target = Target(pixels, 4, pixels, pixels, out_channel=4 * i)
-        steps.append(view(rows, work, lanes, limits, index, target))
+        steps.append(viewed(node, rows, work, lanes, target))
     work = _transform(node, work, turns(height), height, steps)
     wide = node.scratch((2, batch, height, 4 * slices), "wide")
     back = View((2, batch, height, slices, 4), (4, slices * height * 8, 8, height * 8, 1))
-    steps.append(view(work, wide, back, limits, index))
+    steps.append(viewed(node, work, wide, back))
     cut = View((2 * batch * height, bins), (4 * slices, 1))
-    steps.append(view(wide, output, cut, limits, index))
+    steps.append(viewed(node, wide, output, cut))
 
 
 def _transform(node: NodeView, work: Value, table: Const, angles: int, steps: list[Step]) -> Value:
@@ -175,7 +175,7 @@ def audio_spectrogram(node: NodeView, options: SpectrogramOptions) -> list[Step]
     frames = node.scratch((channels * windows, width), "frames")
     shape, strides = (channels, windows, width), (1, options.stride * channels, channels)
     layout = View(shape, strides, 0, (0, 0, 0), (channels, windows, size))
-    steps: list[Step] = [view(x, frames, layout, node.limits, node.index)]
+    steps: list[Step] = [viewed(node, x, frames, layout)]
     faded = node.scratch(frames.shape, "faded")
     fade = Const(hann_window, (), (width,), (size, width))
     spectrum = node.scratch((2, *output.shape), "spectrum")

@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.options import Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.rows import Rows
-from gles_delegate.ops.lib.views import View, moved, moved_output, reshape_view
+from gles_delegate.ops.lib.views import View, moved, moved_output, reshaped_as
 from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Operand, Shape, Step, Value
 
 Dim: TypeAlias = tuple[int, int, int]
@@ -225,7 +225,7 @@ def stablehlo_gather(node: NodeView, options: StablehloGatherOptions) -> list[St
     last = Const(integers, (), (depth,), tuple(size - 1 for size in sizes), "int")
     first = Const(integers, (), (1,), (0,), "int")
     return [
-        reshape_view(node.index, indices, shaped, node.limits),
+        reshaped_as(node, indices, shaped),
         elementwise(node, (shaped, last), lowered, "MINIMUM"),
         elementwise(node, (lowered, first), clamped, "MAXIMUM"),
         gathered(node, x, clamped, lookup),

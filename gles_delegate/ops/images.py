@@ -11,12 +11,12 @@ import numpy as np
 from gles_delegate.ops.axis import LEAST, SUM, Combination, reduction
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import refuse_rescaling
-from gles_delegate.ops.lib.grid import by_texel, make_grid
+from gles_delegate.ops.lib.grid import by_texel, make_grid, with_loop_lengths
 from gles_delegate.ops.lib.index import rank_4, row_major
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options, activation
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, view
+from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, viewed
 from gles_delegate.ops.lib.window import SAME, Sliding, Window, by_side
 from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Operand, Shape, Step, Value
 
@@ -100,7 +100,7 @@ def _pooled(
         node.index, "pool_2d", (x,), output, grid, defines, epilogue, passes=passes, window=window,
         mode=mode,
     )  # fmt: skip
-    return pooling if node.limits.profile.short_loops else pooling.sized("FILTER_H", "FILTER_W")
+    return with_loop_lengths(pooling, node.limits, "FILTER_H", "FILTER_W")
 
 
 @op("MaxUnpooling2D", rows=rows.within(0, 1))
@@ -146,7 +146,7 @@ def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
     claiming = make_grid(indices.pixels, indices.slices, node.limits)
     claim = node.dispatch("claim", (indices,), claims, claiming, {**defines, **images})
     return [
-        view(indices, claims, beyond, node.limits, node.index),
+        viewed(node, indices, claims, beyond),
         replace(claim, partial=True),
         by_texel(node, "claimed", (values, claims), output, defines),
     ]
@@ -273,7 +273,7 @@ def space_to_batch(node: NodeView, options: Options) -> list[Step]:
     source: Operand = x
     if pads != [[0, 0]] * len(pads):
         source = node.scratch(layout.sizes, "padded", x.kind)
-        steps.append(view(x, source, layout, node.limits, node.index))
+        steps.append(viewed(node, x, source, layout))
     batch, *space, channels = source.shape
     if any(size % block for size, block in zip(space, blocks, strict=True)):
         raise UnfitSizes(f"blocks {blocks} of an image that is {space} with its paddings")
@@ -282,7 +282,7 @@ def space_to_batch(node: NodeView, options: Options) -> list[Step]:
     jumps = [stride * block for stride, block in zip(dense, blocks, strict=True)]
     layout = View((*blocks, batch, *counts, channels), (*dense, frame, *jumps, 1))
     output = moved_output(node, x, (batch * prod(blocks), *counts, channels))
-    return [*steps, view(source, output, layout, node.limits, node.index)]
+    return [*steps, viewed(node, source, output, layout)]
 
 
 @op("BATCH_TO_SPACE_ND", max_version=4)
@@ -311,9 +311,9 @@ def batch_to_space(node: NodeView, options: Options) -> list[Step]:
     output = moved_output(node, x, (batch, *kept, channels))
     steps = row_major(whole.shape)
     offset = sum(a * step for (a, _), step in zip(crops, steps[1:-1], strict=True))
-    copy = view(x, whole, layout, node.limits, node.index)
+    copy = viewed(node, x, whole, layout)
     crop = View(output.shape, steps, offset)
-    return [copy, view(whole, output, crop, node.limits, node.index)]
+    return [copy, viewed(node, whole, output, crop)]
 
 
 def _blocks(node: NodeView, x: Operand) -> tuple[list[int], list[list[int]]]:

@@ -25,7 +25,7 @@ from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, consta
 from gles_delegate.ops.lib.options import Floats, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import reshape_view, reshaped
+from gles_delegate.ops.lib.views import reshaped, reshaped_as
 from gles_delegate.ops.planned import CHOICE
 from gles_delegate.shaders.dispatch import Call, Const, Define, Kind, Operand, Step
 
@@ -175,7 +175,7 @@ def select(node: NodeView, options: Options) -> list[Step]:
     if single or condition.shape in ((), x.shape):
         return _selection(node, condition, x, y)
     column = node.scratch((*condition.shape, *(1 for _ in x.shape[1:])), "condition", "int")
-    step = reshape_view(node.index, condition, column, node.limits)
+    step = reshaped_as(node, condition, column)
     return [step, *_selection(node, column, x, y)]
 
 
@@ -198,7 +198,7 @@ def choice(node: NodeView, options: Options) -> list[Step]:
     single = node.scratch((1,), "condition", "int")
     steps: list[Step] = []
     if len(condition.shape) > len(x.shape):
-        steps.append(reshape_view(node.index, condition, single, node.limits))
+        steps.append(reshaped_as(node, condition, single))
         condition = single
     return [*steps, elementwise(node, (condition, x, y), output, "SELECT")]
 
@@ -231,7 +231,7 @@ def _selection(node: NodeView, condition: Operand, x: Operand, y: Operand) -> li
     result = node.scratch(shape, "result", x.kind)
     return [
         elementwise(node, (condition, x, y), result, "SELECT"),
-        reshape_view(node.index, result, output, node.limits),
+        reshaped_as(node, result, output),
     ]
 
 

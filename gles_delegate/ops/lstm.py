@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.recurrence import (
     lstm_layer,
 )
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.ops.lib.views import Target, View, viewed
 from gles_delegate.shaders.dispatch import Alias, Define, Step, Value
 
 BASIC = 1
@@ -64,8 +64,8 @@ class SequenceLstmOptions(CellOptions):
 @op("UNIDIRECTIONAL_SEQUENCE_LSTM", max_version=4, options=SequenceLstmOptions, checks_types=True)
 def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -> list[Step]:
     times = TimeSteps.of(node.input(0), options.time_major)
-    steps, history = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
-    return [*steps, history.output()]
+    steps, states = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
+    return [*steps, states.output()]
 
 
 @dataclass(frozen=True)
@@ -82,16 +82,16 @@ def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOption
         raise Unsupported(f"input 0 is {node.dtype(0)}; expected float32")
     activation, clips = options.fused_activation, options.clips
     steps: list[Step] = []
-    histories: list[StateSequence] = []
+    both: list[StateSequence] = []
     for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
         times = TimeSteps.of(x, options.time_major, forward)
         if node.has_input(inputs.aux) and not node.has_input(inputs.aux_weights[1]):
             inputs = replace(inputs, x=0 if forward else inputs.aux, aux=ABSENT)
         name = "forward" if forward else "backward"
-        layer, history = lstm_layer(node, inputs, times, activation, clips, name)
+        layer, states = lstm_layer(node, inputs, times, activation, clips, name)
         steps += layer
-        histories.append(history)
-    return [*steps, *bidirectional(histories, options.merge_outputs)]
+        both.append(states)
+    return [*steps, *bidirectional(both, options.merge_outputs)]
 
 
 @op("LSTM", max_version=4, options=LstmOptions, checks_types=True)
@@ -102,8 +102,8 @@ def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
     times = TimeSteps(1, x.pixels)
-    steps, history = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
-    return [*steps, history.output((x.pixels, history.channels))]
+    steps, states = lstm_layer(node, INPUTS, times, options.fused_activation, options.clips)
+    return [*steps, states.output((x.pixels, states.channels))]
 
 
 def _basic(node: NodeView) -> list[Step]:
@@ -119,7 +119,6 @@ def _basic(node: NodeView) -> list[Step]:
     (batch, depth), units = x.shape, old.channels
     if (batch, 4 * units, depth + units) != (old.pixels, *node.shape(2)):
         raise UnfitSizes(f"weights of shape {list(node.shape(2))} for {depth} + {units} channels")
-    index, limits = node.index, node.limits
     joined = node.output((batch, depth + units), 2)
     gates = node.output((batch, 4 * units), 3)
     state = node.output(old.shape, 1)
@@ -128,11 +127,11 @@ def _basic(node: NodeView) -> list[Step]:
     for source, channel in ((x, 0), (before, depth)):
         matrix = View((batch, source.channels), (source.channels, 1))
         target = Target(batch, source.channels, batch, batch, out_channel=channel)
-        steps.append(view(source, joined, matrix, limits, index, target))
-    steps += product(node, joined, gates, inputs=(2, 3))
+        steps.append(viewed(node, source, joined, matrix, target))
+    steps.append(product(node, joined, gates, inputs=(2, 3)))
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}
         steps.append(by_texel(node, "lstm", (gates, source), output, defines))
     states = ((before, result), (old, state))
-    steps += [Alias(index, v, now) for v, now in states if isinstance(v, Value)]
+    steps += [Alias(node.index, v, now) for v, now in states if isinstance(v, Value)]
     return steps

@@ -13,7 +13,7 @@ from gles_delegate.ops.lib.index import broadcast_strides, normal_axis, row_majo
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Int8, Int32, Ints, Longs, Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, reshaped_input, view
+from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, reshaped_input, viewed
 from gles_delegate.shaders.dispatch import Define, Dispatch, Operand, Shape, Step
 
 
@@ -252,7 +252,7 @@ def dilate(node: NodeView, options: Options) -> list[Step]:
     output = moved_output(node, x, shape)
     spread = _spread(node, x, steps, fill)
     beginning = View(shape, row_major(spread.output.shape))
-    return [spread, view(spread.output, output, beginning, node.limits, node.index)]
+    return [spread, viewed(node, spread.output, output, beginning)]
 
 
 def _spread(node: NodeView, x: Operand, steps: Sequence[int], fill: Operand) -> Dispatch:
@@ -265,7 +265,7 @@ def _spread(node: NodeView, x: Operand, steps: Sequence[int], fill: Operand) -> 
         lower=(0,) * (2 * len(pairs)),
         upper=tuple(n for size, _ in pairs for n in (size, 1)),
     )
-    return view(x, whole, layout, node.limits, node.index, fill=fill)
+    return viewed(node, x, whole, layout, fill=fill)
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ def stablehlo_pad(node: NodeView, options: StablehloPadOptions) -> list[Step]:
         return [moved(node, x, shape, bordered(x.shape, pads), fill=fill)]
     spread, output = _spread(node, x, steps, fill), moved_output(node, x, shape)
     layout = bordered(spread.output.shape, pads)
-    return [spread, view(spread.output, output, layout, node.limits, node.index, fill=fill)]
+    return [spread, viewed(node, spread.output, output, layout, fill=fill)]
 
 
 def _paddings(node: NodeView) -> list[list[int]]:

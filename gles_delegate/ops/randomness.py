@@ -13,7 +13,7 @@ from gles_delegate.ops.lib.grid import by_texel, make_grid
 from gles_delegate.ops.lib.node import NodeView, Unsupported, one_integer
 from gles_delegate.ops.lib.options import Options, Uint64
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import reshape_view
+from gles_delegate.ops.lib.views import reshaped_as
 from gles_delegate.shaders.dispatch import Define, SessionInput, Step
 
 WORD = 0xFFFFFFFF
@@ -70,7 +70,7 @@ def random(node: NodeView, options: RandomOptions) -> list[Step]:
     grid = make_grid(1, numbers.slices, node.limits)
     return [
         node.dispatch("random", (RUNS,), numbers, grid, defines, passes=10),
-        reshape_view(node.index, numbers, output, node.limits),
+        reshaped_as(node, numbers, output),
     ]
 
 

@@ -61,15 +61,15 @@ def rnn(node: NodeView, options: FusedActivation) -> list[Step]:
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")
     times = TimeSteps(1, x.pixels, True)
-    steps, history = _layer(node, INPUTS, times, options.fused_activation)
-    return [*steps, history.output((x.pixels, history.channels))]
+    steps, states = _layer(node, INPUTS, times, options.fused_activation)
+    return [*steps, states.output((x.pixels, states.channels))]
 
 
 @op("UNIDIRECTIONAL_SEQUENCE_RNN", max_version=3, options=SequenceRnnOptions)
 def unidirectional_sequence_rnn(node: NodeView, options: SequenceRnnOptions) -> list[Step]:
     times = TimeSteps.of(node.input(0), options.time_major)
-    steps, history = _layer(node, INPUTS, times, options.fused_activation)
-    return [*steps, history.output()]
+    steps, states = _layer(node, INPUTS, times, options.fused_activation)
+    return [*steps, states.output()]
 
 
 @op("BIDIRECTIONAL_SEQUENCE_RNN", max_version=3, options=BidirectionalRnnOptions)
@@ -85,17 +85,17 @@ def bidirectional_sequence_rnn(node: NodeView, options: BidirectionalRnnOptions)
             "which LiteRT takes the second for as long as the first"
         )
     steps: list[Step] = []
-    histories: list[StateSequence] = []
+    both: list[StateSequence] = []
     for inputs, forward in ((FORWARD, True), (BACKWARD, False)):
         times = TimeSteps.of(x, options.time_major, forward)
         if node.has_input(9) and not node.has_input(10):
             x_of_layer = 0 if forward or not options.time_major else 9
             inputs = replace(inputs, x=x_of_layer, aux=ABSENT)
         name = "forward" if forward else "backward"
-        layer, history = _layer(node, inputs, times, options.fused_activation, name)
+        layer, states = _layer(node, inputs, times, options.fused_activation, name)
         steps += layer
-        histories.append(history)
-    return [*steps, *bidirectional(histories, options.merge_outputs)]
+        both.append(states)
+    return [*steps, *bidirectional(both, options.merge_outputs)]
 
 
 def _layer(
@@ -123,11 +123,11 @@ def _layer(
     steps = input_sum(
         node, sums, inputs.x, weights, inputs.bias, aux=inputs.aux, aux_weights=inputs.aux_weights
     )
-    history = StateSequence.of(node, times, [(inputs.state, units)], slices, name)
-    stage = StepKernel("rnn_step", slices, slices, defines)
-    at_once = history.steps_at_once(slices)
-    steps += history.enter() + history.steps([stage], (sums, columns), at_once) + history.exit()
-    return steps, history
+    states = StateSequence.of(node, times, [(inputs.state, units)], slices, name)
+    kernel = StepKernel("rnn_step", slices, slices, defines)
+    at_once = states.steps_at_once(slices)
+    steps += states.enter() + states.steps([kernel], (sums, columns), at_once) + states.exit()
+    return steps, states
 
 
 def square_columns(matrix: Array, units: int) -> Array:

@@ -18,7 +18,7 @@ from gles_delegate.ops.lib.options import Bool, Int32, Longs, Options, Uint64
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import View, reshape_view, view
+from gles_delegate.ops.lib.views import View, reshaped_as, viewed
 from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step
 
 _COMBINATIONS = {
@@ -71,7 +71,7 @@ def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
     steps: list[Step] = []
     if not values.shape:
         row = node.scratch((count,), "values", values.kind)
-        steps.append(view(values, row, View((count,), (0,)), node.limits, node.index))
+        steps.append(viewed(node, values, row, View((count,), (0,))))
         values = row
     number: Define = others[0].item()
     initial = LEAST["int"] if number == -(2**31) else number
@@ -112,7 +112,7 @@ def stablehlo_scatter(node: NodeView, options: StablehloScatterOptions) -> list[
         shape, places = updates.shape, row_major(updates.shape)
         moved = node.scratch(tuple(shape[axis] for axis in order), "moved", updates.kind)
         across = View(moved.shape, tuple(places[axis] for axis in order))
-        steps.append(view(updates, moved, across, node.limits, node.index))
+        steps.append(viewed(node, updates, moved, across))
         updates = moved
     window = updates.shape[len(batch) :]
     if (
@@ -237,9 +237,9 @@ def _scattered(
         **where,
     }
     return [
-        reshape_view(node.index, x, rows, node.limits),
+        reshaped_as(node, x, rows),
         by_texel(node, "scatter", (rows, indices), result, defines, wrapped(dtype), passes=passes),
-        reshape_view(node.index, result, output, node.limits),
+        reshaped_as(node, result, output),
     ]
 
 

@@ -22,7 +22,7 @@ from gles_delegate.ops.lib.node import (
 from gles_delegate.ops.lib.options import Bool, Int8, Int32, Options
 from gles_delegate.ops.lib.packing import integers
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, moved, moved_output, reshape_view, view
+from gles_delegate.ops.lib.views import Target, View, moved, moved_output, reshaped_as, viewed
 from gles_delegate.shaders.dispatch import Const, Define, Operand, Shape, Step, Value
 
 
@@ -391,7 +391,7 @@ def _joined(
         if axis == len(shape) - 1:
             target = Target(pixels, channels, pixels, pixels, out_channel=begin)
         if x.elements:
-            steps.append(view(x, output, layout, node.limits, node.index, target))
+            steps.append(viewed(node, x, output, layout, target))
         begin += length
     # The step of an output without elements gives its shape.
-    return steps or [reshape_view(node.index, inputs[0], output, node.limits)]
+    return steps or [reshaped_as(node, inputs[0], output)]

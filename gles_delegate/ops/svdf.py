@@ -12,7 +12,7 @@ from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.recurrence import ABSENT, check_biases, check_types, vector_activation
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, reshape_view, view
+from gles_delegate.ops.lib.views import Target, View, reshaped_as, viewed
 from gles_delegate.shaders.dispatch import Alias, Call, Const, Define, Step, Value
 
 
@@ -48,18 +48,17 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
             f"weights of shapes {list(features)} and {list(weights.shape)} and a state of "
             f"{list(state.shape)} for an input of {list(x.shape)}"
         )
-    index, limits = node.index, node.limits
     newest = node.scratch((batch, filters), "newest")
     rows = node.scratch((batch * filters, memory), "rows")
     kept = node.scratch(state.shape, "state")
     rounding = (_rounding(node, options),) if integer else ()
-    steps = product(node, x, newest, epilogue=rounding, inputs=(1, ABSENT))
+    steps: list[Step] = [product(node, x, newest, epilogue=rounding, inputs=(1, ABSENT))]
     last = Target(rows.pixels, 1, rows.pixels, rows.pixels, out_channel=memory - 1)
     others = Target(rows.pixels, memory - 1, rows.pixels, rows.pixels)
     if memory > 1:
         older = View((rows.pixels, memory - 1), (memory, 1), 1)
-        steps.append(view(state, rows, older, limits, index, others))
-    steps.append(view(newest, rows, View((rows.pixels, 1), (1, 1)), limits, index, last))
+        steps.append(viewed(node, state, rows, older, others))
+    steps.append(viewed(node, newest, rows, View((rows.pixels, 1), (1, 1)), last))
     output = node.output((batch, units))
     epilogue: tuple[Call, ...] = ()
     if node.has_input(3):
@@ -79,9 +78,9 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     passes = 4 * options.rank * (rows.slices + 1) + 5
     reads = (rows, weights)
     steps.append(by_texel(node, "svdf", reads, output, defines, epilogue, passes=passes))
-    steps.append(reshape_view(index, rows, kept, limits))
+    steps.append(reshaped_as(node, rows, kept))
     if isinstance(state, Value):
-        steps.append(Alias(index, state, kept))
+        steps.append(Alias(node.index, state, kept))
     return steps
 
 

@@ -15,7 +15,7 @@ from gles_delegate.model.graph import Array, Graph
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.registry import declare, lower, op
-from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.ops.lib.views import Target, View, viewed
 from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.shaders.dispatch import Step
 
@@ -85,7 +85,7 @@ def set_item(node: NodeView, options: Options) -> list[Step]:
         target = Target(pixels, channels, pixels, pixels, first * item.pixels)
         layout = View((pixels, channels), (channels, 1), start)
         if pixels:
-            steps.append(view(source, output, layout, node.limits, node.index, target))
+            steps.append(viewed(node, source, output, layout, target))
     return steps
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import View, meaning, moved_output, reshaped, view
+from gles_delegate.ops.lib.views import View, meaning, moved_output, reshaped, viewed
 from gles_delegate.shaders.dispatch import Alias, Const, Operand, Step, Value
 
 HANDLE, READ, ASSIGN = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"
@@ -62,4 +62,4 @@ def identity(node: NodeView, options: Options) -> list[Step]:
 
 
 def _copy(node: NodeView, source: Operand, output: Value) -> Step:
-    return view(source, output, View((output.elements,), (1,)), node.limits, node.index)
+    return viewed(node, source, output, View((output.elements,), (1,)))

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.planning.lowering import Lowered
-from gles_delegate.planning.ports import OUTSIDE, Edge, Elements, Port, entrance, exit_of
-from gles_delegate.shaders.dispatch import Dispatch, Operand, Step, Value
-
-OperandT = TypeVar("OperandT", bound=Operand)
+from gles_delegate.planning.ports import Edge, Elements, Port, entrance, exit_of
+from gles_delegate.shaders.dispatch import Alias, Operand, Step, Value, stored_in_half
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ class PortedNodes:
         reads = {tensor for node in chosen for tensor in node.inputs}
         entering = reads.difference(*(node.outputs for node in chosen))
         inner = lowered.chosen_steps(wanted)
-        reads_of = (s.reads if isinstance(s, Dispatch) else (s.source,) for s in inner)
+        reads_of = ((s.source,) if isinstance(s, Alias) else s.reads for s in inner)
         used = {x.tensor for operands in reads_of for x in operands if isinstance(x, Value)}
         used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
         results = results_of(graph, wanted)
@@ -131,9 +128,3 @@ def results_of(graph: Graph, nodes: Iterable[int]) -> set[int]:
     computed = {t for index in inside for t in graph.nodes[index].outputs}
     read = {t for t in computed if not graph.readers.get(t, inside) <= inside}
     return read | computed.intersection(graph.outputs)
-
-
-def stored_in_half(operand: OperandT) -> OperandT:
-    if operand.kind != "float" or (isinstance(operand, Value) and operand.name == OUTSIDE):
-        return operand
-    return replace(operand, kind="half")

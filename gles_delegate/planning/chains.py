@@ -22,13 +22,12 @@ from gles_delegate.shaders.dispatch import (
     OperandPlace,
     Value,
 )
-from gles_delegate.shaders.files import is_own, read_body
+from gles_delegate.shaders.files import is_own
 
 _MAX_CODE = 64
 """A limit of a chain's code, in units that take about 10 ms to compile."""
 _PRODUCT_CODE = 8
 """The units of one texel of a product with weights; another member takes one unit."""
-_TILE = {"PIXELS", "SLICES"}
 
 
 def find_chains(
@@ -43,7 +42,7 @@ def find_chains(
         return ()
     joins = [_is_small(dispatch, limits) for dispatch in dispatches]
     if not all(joins):
-        joins = [small and _tile(d) == 1 for small, d in zip(joins, dispatches, strict=True)]
+        joins = [small and d.unrolled == 1 for small, d in zip(joins, dispatches, strict=True)]
     found: list[range] = []
     start, room = 0, _Room(allocations, limits)
     for at, dispatch in enumerate(dispatches):
@@ -105,7 +104,7 @@ class _Room:
             (self._allocations[x].buffer, x.kind) for x in tensors if isinstance(x, Value)
         )
         passes = self._passes + _passes(dispatch, self._limits)
-        code = self._code + _tile(dispatch) * (_PRODUCT_CODE if dispatch.flops else 1)
+        code = self._code + dispatch.unrolled * (_PRODUCT_CODE if dispatch.flops else 1)
         fits = (
             len(blocks) <= self._limits.chain_blocks
             and len(images) <= self._limits.chain_images
@@ -143,9 +142,3 @@ def _passes(dispatch: Dispatch, limits: Limits) -> int:
     constants = (each.texels for each in dispatch.operands if isinstance(each, Const))
     passes = dispatch.passes or max(constants, default=4)
     return ceil(prod(invocations(dispatch)) / limits.simd_lanes) * (1 + passes)
-
-
-def _tile(dispatch: Dispatch) -> int:
-    """Texels that an invocation computes by unrolled code."""
-    bounds = read_body(f"{dispatch.shader}.glsl").tile_bounds
-    return prod(int(str(dispatch.numbers.get(name, 1))) for name in _TILE.intersection(bounds))

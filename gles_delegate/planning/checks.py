@@ -8,6 +8,8 @@ from math import ceil, prod
 import numpy as np
 
 from gles_delegate.errors import ModelError
+from gles_delegate.kernels.choosing import steps_dispatches
+from gles_delegate.kernels.setting import Setting
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.schema import BUILTIN_OPERATORS
 from gles_delegate.ops.images import Pooling
@@ -21,6 +23,7 @@ from gles_delegate.shaders.dispatch import (
     Define,
     Dispatch,
     Operand,
+    Operation,
     Step,
     Value,
 )
@@ -34,6 +37,7 @@ def checked_steps(node: NodeView) -> list[Step]:
     """The steps of a node, rounded to the types of its outputs; raises errors as `lower` does."""
     try:
         steps = [_rounded(step, node) for step in lower(node)]
+        dispatches = [*steps_dispatches(steps, Setting(node.limits, node.graph.tensors))]
     except ModelError:
         raise
     except (ArithmeticError, LookupError, ValueError) as error:
@@ -46,7 +50,6 @@ def checked_steps(node: NodeView) -> list[Step]:
     _check_types(node)
     _check_biases(node)
     _check_half(node)
-    dispatches = [step for step in steps if isinstance(step, Dispatch)]
     for dispatch in dispatches:
         _check_limits(dispatch, node)
     for dispatch in dispatches:
@@ -72,9 +75,10 @@ def _rounded(step: Step, node: NodeView) -> Step:
     return replace(step, epilogue=(*step.epilogue, rounding))
 
 
-def _is_moved(step: Dispatch, graph: Graph) -> bool:
+def _is_moved(step: Operation, graph: Graph) -> bool:
     """Whether all results are elements of its inputs, or 0, and so rounded already."""
-    moves = isinstance(step, Copy) or step.shader == "resize_nearest"
+    is_resized = isinstance(step, Dispatch) and step.shader == "resize_nearest"
+    moves = isinstance(step, Copy) or is_resized
     if not (moves or (isinstance(step, Pooling) and step.chooses)) or step.epilogue:
         return False
     stored = meaning(graph.tensors[step.output.tensor])

@@ -9,26 +9,23 @@ from types import MappingProxyType
 
 import numpy as np
 
+from gles_delegate.kernels.depthwise import is_computed_at_once
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.axis import SUM, Reduction
-from gles_delegate.ops.depthwise import Depthwise, depthwise_product
 from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import DIV, MUL, SQUARED_DIFFERENCE, Elementwise
 from gles_delegate.ops.lib.index import merged
 from gles_delegate.ops.lib.packing import phwc4
-from gles_delegate.ops.lib.product import Convolution
-from gles_delegate.ops.lib.tiles import option_of
+from gles_delegate.ops.lib.product import Convolution, Depthwise, DepthwisePointwise
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
-from gles_delegate.ops.lib.weights import with_small_weights
-from gles_delegate.ops.lib.winograd import is_possible, winograd
 from gles_delegate.planning.in_place import is_range
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
 from gles_delegate.shaders.dispatch import (
     Call,
     Const,
     Define,
-    Dispatch,
     Operand,
+    Operation,
     Shape,
     Value,
     call_operands,
@@ -81,7 +78,7 @@ fuse_elementwise = Rule(Is(Elementwise), _as_epilogues)
 """Fuse element-wise dispatches into the epilogue of the dispatch that produces their input."""
 
 
-def _is_read_in_place(listing: Listing, copy: Dispatch) -> bool:
+def _is_read_in_place(listing: Listing, copy: Operation) -> bool:
     """Whether the readers of a copy will read its input itself; see `drop_copies`."""
     source = copy.reads[0] if copy.reads else None
     return (
@@ -93,7 +90,7 @@ def _is_read_in_place(listing: Listing, copy: Dispatch) -> bool:
     )
 
 
-def _is_range(listing: Listing, copy: Dispatch) -> bool:
+def _is_range(listing: Listing, copy: Operation) -> bool:
     scope = listing.scope
     return is_range(copy, scope.limits.offset_alignment * (2 if scope.half else 1))
 
@@ -175,7 +172,7 @@ def number_of(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
     return number if number == 0 or SMALLEST <= abs(number) <= LARGEST else None
 
 
-def _shortcuts(listing: Listing, copy: Copy, kept: Set[Value]) -> list[Copy]:
+def _direct_reads(listing: Listing, copy: Copy, kept: Set[Value]) -> list[Copy]:
     old, *fill = copy.reads
     limits, writers = listing.scope.limits, listing.writers(old)
     sources = {
@@ -187,7 +184,7 @@ def _shortcuts(listing: Listing, copy: Copy, kept: Set[Value]) -> list[Copy]:
         source = sources[0, old.elements]
         node, target = copy.node, copy.target
         shorter = view(source, copy.output, copy.layout, limits, node, target, copy.epilogue, *fill)
-        return _shortcuts(listing, shorter, kept) or [shorter]
+        return _direct_reads(listing, shorter, kept) or [shorter]
     in_rows = copy.target is None and copy.span and copy.output.channels == 4
     if not in_rows or len(sources) < len(writers) or any(begin % 4 for begin, _ in sources):
         return []
@@ -198,15 +195,15 @@ def _shortcuts(listing: Listing, copy: Copy, kept: Set[Value]) -> list[Copy]:
     ]  # fmt: skip
 
 
-class _Copies:
+class _CopyPropagation:
     """The copies of a listing: the places of those that change nothing, and what is read once."""
 
     def __init__(self, listing: Listing) -> None:
         self._same: set[int] = set()
-        outputs = {copy.output for copy in listing.dispatches if isinstance(copy, Copy)}
+        outputs = {copy.output for copy in listing.operations if isinstance(copy, Copy)}
         self._read_once = set(filter(listing.is_read_once, outputs))
 
-    def read_past(self, listing: Listing, dispatch: Dispatch) -> Iterator[Edit]:
+    def read_past(self, listing: Listing, dispatch: Operation) -> Iterator[Edit]:
         """A dispatch that reads from the sources of copies that change nothing."""
         makers = {operand: listing.maker(operand, dispatch) for operand in dispatch.operands}
         same = {o: d.reads[0] for o, d in makers.items() if d and listing.place(d) in self._same}
@@ -234,7 +231,7 @@ class _Copies:
             made = view(source, copy.output, layout, limits, copy.node, copy.target, calls, *fill)
             yield Edit(made, copy, before)
 
-    def past_rows(self, listing: Listing, copy: Copy) -> Iterator[Edit]:
+    def read_sources(self, listing: Listing, copy: Copy) -> Iterator[Edit]:
         """Equivalent copies that read the original sources directly.
 
         Not kept tensors, except inputs, if the texels of the input are then no longer needed.
@@ -251,7 +248,7 @@ class _Copies:
             return
         is_last = listing.reads(source) == 1
         kept = {value for value in kept if not is_last or listing.writers(value)}
-        if not copy.counts_lanes and (copies := _shortcuts(listing, copy, kept)):
+        if not copy.counts_lanes and (copies := _direct_reads(listing, copy, kept)):
             yield Edit(copies, copy)
 
 
@@ -260,15 +257,15 @@ def propagate_copies(listing: Listing) -> None:
 
     Not from kept tensors: a dispatch may have changed them in the meantime.
     """
-    copies = _Copies(listing)
+    copies = _CopyPropagation(listing)
     listing.rewrite(
-        Rule(Is(Dispatch), copies.read_past),
+        Rule(Is(Operation), copies.read_past),
         Rule(Is(Copy, Is(Copy)), copies.through),
-        Rule(Is(Copy), copies.past_rows),
+        Rule(Is(Copy), copies.read_sources),
     )
 
 
-def _as_one(listing: Listing, last: Copy) -> Iterator[Edit]:
+def _joined_copies(listing: Listing, last: Copy) -> Iterator[Edit]:
     """Two parts of a tensor that change places in each of its rows, as of a roll."""
     x, output, writers = last.reads[0], last.output, listing.writers(last.output)
     if len(writers) != 2 or writers[1] is not last:
@@ -298,7 +295,7 @@ def _as_one(listing: Listing, last: Copy) -> Iterator[Edit]:
         yield Edit(view(x, output, layout, listing.scope.limits, last.node), last, writers[0])
 
 
-join_parts = Rule(Is(Copy), _as_one)
+join_parts = Rule(Is(Copy), _joined_copies)
 """Replace the two copies of a tensor that is rolled along an axis."""
 
 
@@ -327,6 +324,7 @@ def _pixels_later(listing: Listing, product: Convolution, copy: Copy) -> Iterato
     layout = _of_channels(copy, output.channels)
     if (
         layout
+        and source.pixels <= output.pixels
         and not copy.epilogue
         and _ignores_pixels(product.epilogue)
         and _are_views(listing, output, layout)
@@ -347,6 +345,7 @@ def _pixels_earlier(
     both = layout.through(first.layout) if layout else None
     if (
         both
+        and output.pixels <= product.output.pixels
         and first.is_view
         and not call_operands(first.epilogue)
         and _ignores_pixels(product.epilogue)
@@ -393,12 +392,8 @@ def _with_padding(
         pad_h=window.pad_h + top,
         pad_w=window.pad_w + left,
     )
-    numbers = {**wider.defines("KERNEL"), "IN_PIXELS": source.pixels}
-    defines = {name: numbers.get(name, value) for name, value in dispatch.defines.items()}
-    sizes = {name: int(str(numbers.get(name, n))) for name, n in dispatch.sizes.items()}
     reads = (source, *dispatch.reads[1:])
-    made = replace(dispatch.joined(copy), reads=reads, defines=defines, sizes=sizes, window=wider)
-    yield Edit(made, dispatch, copy)
+    yield Edit(replace(dispatch.joined(copy), reads=reads, window=wider), dispatch, copy)
 
 
 absorb_padding = Rule(Is(Convolution | Depthwise, Is(Copy)), _with_padding)
@@ -439,26 +434,28 @@ sum_squares = Rule(Is(Reduction, Is(Elementwise, read_once=True), where=_is_sum)
 """Square differences from a mean where they are summed, as in instance normalization."""
 
 
-def _both(listing: Listing, product: Dispatch, first: Dispatch) -> Iterator[Edit]:
-    if both := depthwise_product(first, product, listing.scope.limits):
-        yield Edit(both, product, first)
-
-
-fuse_depthwise = Rule(Is(Convolution, Is(Depthwise, read_once=True)), _both)
-"""Fuse depthwise convolutions into pointwise ones, their only readers, if that is faster."""
-
-
-def _three(listing: Listing, conv: Convolution) -> Iterator[Edit]:
-    """Where it is faster, and accurate: float16 has too few bits for the numbers."""
-    scope, limits = listing.scope, listing.scope.limits
-    channels = option_of(limits.profile.winograd, conv.choice)
-    has_enough = 0 < channels <= min(conv.reads[0].channels, conv.output.channels)
-    if scope.half or not has_enough or not is_possible(conv, limits):
+def _pair(listing: Listing, product: Convolution, first: Depthwise) -> Iterator[Edit]:
+    if first.multiplier != 1 or call_operands(first.epilogue):
         return
-    # Transformed weights are larger: those that are read as the model has them stay as they are.
-    if with_small_weights(conv, limits, scope.tensors, scope.half) == conv:
-        yield Edit(winograd(conv, limits), conv)
+    pair = DepthwisePointwise(
+        node=product.node,
+        reads=first.reads,
+        output=product.output,
+        epilogue=product.epilogue,
+        flops=first.flops + product.flops,
+        fused=product.fused,
+        first=first,
+        second=product,
+    )
+    if listing.scope.is_tuned or is_computed_at_once(pair, listing.scope.setting(product.node)):
+        yield Edit(pair, product, first)
 
 
-transform_tiles = Rule(Is(Convolution), _three)
-"""Replace convolutions by Winograd's three dispatches each; see `Profile.winograd`."""
+def _is_plain(product: Convolution) -> bool:
+    """Whether each output texel is a sum of constants times all channels of its pixel."""
+    is_constant = product.weights.constants is not None
+    return product.window is None and product.divisions == 1 and is_constant
+
+
+pair_depthwise = Rule(Is(Convolution, Is(Depthwise, read_once=True), where=_is_plain), _pair)
+"""Pair depthwise convolutions with pointwise ones that alone read them, if a kernel fits both."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.shaders.dispatch import Dispatch, Value
+from gles_delegate.shaders.dispatch import Dispatch, Operation, Value
 
 Place: TypeAlias = tuple[Value, int]
 """A tensor that holds another, and the byte offset in it."""
@@ -113,14 +113,14 @@ class _Copied:
         return is_all and self.begin % alignment == 0
 
 
-def is_range(dispatch: Dispatch, alignment: int) -> bool:
+def is_range(operation: Operation, alignment: int) -> bool:
     """Whether all that it writes are bytes of one tensor, which can be bound as a range."""
-    copied = _copied(dispatch)
+    copied = _copied(operation)
     return copied is not None and copied.is_range(alignment)
 
 
-def _copied(dispatch: Dispatch) -> _Copied | None:
-    if not isinstance(dispatch, Copy) or not isinstance(source := dispatch.reads[0], Value):
+def _copied(operation: Operation) -> _Copied | None:
+    if not isinstance(operation, Copy) or not isinstance(source := operation.reads[0], Value):
         return None
-    begin, to, size = dispatch.range_of_bytes or (0, 0, 0)
-    return _Copied(source, begin, dispatch.output, to, size) if size else None
+    begin, to, size = operation.range_of_bytes or (0, 0, 0)
+    return _Copied(source, begin, operation.output, to, size) if size else None

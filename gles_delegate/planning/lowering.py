@@ -83,7 +83,6 @@ def lower_graph(
     limits: Limits,
     shapes: Mapping[int, Shape] | None = None,
     only: Collection[int] | None = None,
-    choices: Mapping[int, int] | None = None,
     values: Mapping[int, Array] | None = None,
     quantized: bool = True,
 ) -> Lowered:
@@ -91,11 +90,10 @@ def lower_graph(
 
     Args:
         only: Lower only these nodes.
-        choices: By node index, an index among `Profile.choices`.
         values: By tensor index, the values of inputs that become constants.
         quantized: Run nodes with 8-bit tensors on the GPU.
     """
-    return _Lowerer(graph, limits, shapes or {}, quantized, only, choices or {}, values or {}).run()
+    return _Lowerer(graph, limits, shapes or {}, quantized, only, values or {}).run()
 
 
 class _Shapes(dict[int, Shape]):
@@ -121,7 +119,6 @@ class _Lowerer:
     shapes: Mapping[int, Shape]
     quantized: bool
     only: Collection[int] | None
-    choices: Mapping[int, int]
     values: Mapping[int, Array]
 
     def __post_init__(self) -> None:
@@ -225,8 +222,7 @@ class _Lowerer:
             return self._inliner.expand(node, self._shapes)
 
     def _view(self, node: Node) -> ops.NodeView:
-        choice = self.choices.get(node.index, 0)
-        return ops.NodeView(self._graph, node, self._shapes, self.limits, self.quantized, choice)
+        return ops.NodeView(self._graph, node, self._shapes, self.limits, self.quantized)
 
     def _is_wanted(self, node: Node) -> bool:
         return self.only is None or node.index in self.only

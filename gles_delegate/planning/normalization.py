@@ -23,7 +23,16 @@ from gles_delegate.ops.lib.index import merged
 from gles_delegate.ops.lib.views import Copy
 from gles_delegate.planning.fusion import fuse_elementwise, is_repeated, number_of
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
-from gles_delegate.shaders.dispatch import Call, Const, Define, Dispatch, Grid, Operand, Value
+from gles_delegate.shaders.dispatch import (
+    Call,
+    Const,
+    Define,
+    Dispatch,
+    Grid,
+    Operand,
+    Operation,
+    Value,
+)
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,7 @@ SMALLEST, LARGEST = 1e-30, 1e30
 
 def fuse_normalizations(listing: Listing) -> None:
     """Compute each normalization in one dispatch; others of its chain stay if they have readers."""
-    listing.rewrite(Rule(Is(Dispatch), _Chains(listing).normalized))
+    listing.rewrite(Rule(Is(Operation), _Chains(listing).normalized))
     fuse_elementwise(listing)
 
 
@@ -117,7 +126,7 @@ class _Chains:
         self._shapes: defaultdict[Value, list[Value]] = defaultdict(list)
         """Copies of tensors with the same elements in another shape."""
 
-    def normalized(self, listing: Listing, dispatch: Dispatch) -> Iterator[Edit]:
+    def normalized(self, listing: Listing, dispatch: Operation) -> Iterator[Edit]:
         """The dispatches that compute the result of one; the longest normalization first."""
         calls, known = dispatch.epilogue, self._known(dispatch)
         if len(known) > len(calls):
@@ -160,7 +169,7 @@ class _Chains:
             return None
         return Normalization(shaped, scale, factor, constants[0] if constants else None, *offsets)
 
-    def _known(self, dispatch: Dispatch) -> list[Polynomial]:
+    def _known(self, dispatch: Operation) -> list[Polynomial]:
         """The results before the epilogue and after each of its calls, as far as they are known."""
         found: list[Polynomial] = []
         values = self._start(dispatch)
@@ -173,8 +182,8 @@ class _Chains:
             found.append(values)
         return found
 
-    def _before(self, dispatch: Dispatch) -> list[Dispatch]:
-        found: dict[int, Dispatch] = {}
+    def _before(self, dispatch: Operation) -> list[Operation]:
+        found: dict[int, Operation] = {}
         pending = [dispatch]
         for reader in pending:
             for operand in reader.operands:
@@ -185,13 +194,13 @@ class _Chains:
                     pending.append(maker)
         return [*found.values()]
 
-    def _of(self, operand: Operand, reader: Dispatch) -> Polynomial:
+    def _of(self, operand: Operand, reader: Operation) -> Polynomial:
         """The value of a tensor; the tensor itself if its producer is not understood."""
         maker = self._listing.maker(operand, reader)
         known = self._values.get(self._listing.place(maker)) if maker else None
         return Polynomial.of(operand) if known is None else known
 
-    def _start(self, dispatch: Dispatch) -> Polynomial | None:
+    def _start(self, dispatch: Operation) -> Polynomial | None:
         """The result of a dispatch before its epilogue; None unless it is a polynomial."""
         output, source = dispatch.output, dispatch.reads[0]
         if dispatch.partial or any(x.kind != "float" for x in (*dispatch.operands, output)):
@@ -247,7 +256,7 @@ class _Chains:
             self._values.pop(self._listing.place(maker), None)
         return Polynomial.of(Mean(source, block), block / divisor)
 
-    def _after(self, v: Polynomial, call: Call, dispatch: Dispatch) -> Polynomial | None:
+    def _after(self, v: Polynomial, call: Call, dispatch: Operation) -> Polynomial | None:
         if call.args or call.rows or call.branches:
             return None
         if call.number is not None:
@@ -259,7 +268,7 @@ class _Chains:
         return _result(call.function, *((other, v) if call.operand_first else (v, other)))
 
     def _operand(
-        self, operand: Operand, dispatch: Dispatch, is_repeated: bool
+        self, operand: Operand, dispatch: Operation, is_repeated: bool
     ) -> Polynomial | None:
         """The operand's value: a number, one per channel or block, or all elements; else None.
 
@@ -366,7 +375,7 @@ class Normalization:
 
 
 def _dispatch(
-    last: Dispatch, normalization: Normalization, epilogue: tuple[Call, ...], limits: Limits
+    last: Operation, normalization: Normalization, epilogue: tuple[Call, ...], limits: Limits
 ) -> Dispatch | None:
     x, scale, factor = normalization.x, normalization.scale, normalization.factor
     squares, output = scale.squares, last.output

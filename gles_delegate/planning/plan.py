@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import prod
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.ops.lib.product import Convolution, with_half_tile
-from gles_delegate.ops.lib.weights import with_small_weights
+from gles_delegate.kernels.choosing import steps_dispatches
+from gles_delegate.ops.lib.product import Product
 from gles_delegate.planning import fusion
-from gles_delegate.planning.boundary import PortedNodes, SegmentBoundary, stored_in_half
+from gles_delegate.planning.boundary import PortedNodes, SegmentBoundary
 from gles_delegate.planning.chains import find_chains, make_chain
 from gles_delegate.planning.contraction import contract
 from gles_delegate.planning.in_place import drop_copies
@@ -29,8 +28,10 @@ from gles_delegate.shaders.dispatch import (
     Dispatch,
     DispatchChain,
     Operand,
+    Operation,
     SessionInput,
     Value,
+    stored_in_half,
 )
 
 
@@ -150,6 +151,7 @@ def make_plan(
     limits: Limits,
     half: bool = False,
     ports: Mapping[int, Port] | None = None,
+    choices: Mapping[int, int] | None = None,
 ) -> Plan:
     """Plan nodes of a lowered graph, all of which must have steps.
 
@@ -162,44 +164,69 @@ def make_plan(
         half: Store tensors and weights as float16; see also `Profile.half_products`.
         ports: Entrances of inputs and exits of outputs, by tensor index; by default, row-major
             elements.
+        choices: By node index, an index among `Profile.choices`; by default 0.
     """
-    boundary = PortedNodes.of(lowered, nodes, limits, half, ports or {})
-    # Aliases are replaced by their sources.
+    ported = PortedNodes.of(lowered, nodes, limits, half, ports or {})
+    operations, boundary = _operations(ported)
+    scope = Scope(boundary.values, lowered.graph.tensors, limits, half, choices or {})
+    dispatches = with_kernels(rewritten(operations, scope), scope)
+    if half:
+        boundary = boundary.in_half()
+    return _allocated(dispatches, boundary, limits.offset_alignment)
+
+
+def products_of(
+    lowered: Lowered, nodes: Iterable[int], limits: Limits, half: bool
+) -> tuple[list[Product], Scope]:
+    """The products of a plan of these nodes, with all kernels possible; see `make_plan`."""
+    operations, boundary = _operations(PortedNodes.of(lowered, nodes, limits, half, {}))
+    scope = Scope(boundary.values, lowered.graph.tensors, limits, half, is_tuned=True)
+    return [each for each in rewritten(operations, scope) if isinstance(each, Product)], scope
+
+
+def plan_alone(dispatches: Sequence[Dispatch]) -> Plan:
+    """A plan of dispatches without the rest of their network, on inputs of any content."""
+    plan = Plan({}, {}, {}, {}, tuple(dispatches))
+    buffers, allocations = allocate(plan.live_ranges)
+    return replace(plan, buffers=buffers, allocations=allocations)
+
+
+def _operations(ported: PortedNodes) -> tuple[list[Operation], SegmentBoundary]:
+    """The operations of nodes, with aliases replaced by their sources."""
     roots: dict[Operand, Value] = {}
-    dispatches: list[Dispatch] = []
-    for step in boundary.steps:
+    operations: list[Operation] = []
+    for step in ported.steps:
         if isinstance(step, Alias):
             roots[step.output] = roots.get(step.source, step.source)
-        elif prod(step.grid.groups):
+        elif not step.is_empty:
             reads = tuple(roots.get(read, read) for read in step.reads)
-            dispatches.append(replace(step, reads=reads))
-    ends = boundary.ends(roots)
-    scope = Scope(ends.values, lowered.graph.tensors, limits, half)
-    dispatches = rewritten(dispatches, scope)
-    if half:
-        ends = ends.in_half()
-    return _allocated(dispatches, ends, limits.offset_alignment)
+            operations.append(replace(step, reads=reads))
+    return operations, ported.ends(roots)
 
 
-def rewritten(dispatches: list[Dispatch], scope: Scope) -> list[Dispatch]:
-    """The dispatches to run instead, after all of `REWRITES`."""
+def rewritten(operations: list[Operation], scope: Scope) -> list[Operation]:
+    """What to compute instead, after all of `REWRITES`."""
     for rewrite in REWRITES:
-        listing = Listing(dispatches, scope)
+        listing = Listing(operations, scope)
         rewrite(listing)
-        dispatches = listing.dispatches
+        operations = listing.operations
+    return operations
+
+
+def with_kernels(operations: Sequence[Operation], scope: Scope) -> list[Dispatch]:
+    """The dispatches, with kernels for the products, as the device can run them."""
+    dispatches: list[Dispatch] = []
+    for operation in operations:
+        dispatches += steps_dispatches([operation], scope.setting(operation.node))
     return [_finished(dispatch, scope) for dispatch in dispatches]
 
 
 def _finished(dispatch: Dispatch, scope: Scope) -> Dispatch:
-    """The dispatch with the smallest weights, within the device's work groups, stored as float16.
+    """The dispatch within the device's work groups, stored as float16.
 
     Values outside the plan are not, and constants only with `Profile.half_weights`.
     """
     limits = scope.limits
-    dispatch = with_small_weights(dispatch, limits, scope.tensors, scope.half)
-    if scope.half and isinstance(dispatch, Convolution):
-        reads_half = stored_in_half(dispatch.reads[0]).kind == "half"
-        dispatch = with_half_tile(dispatch, limits, reads_half)
     dispatch = replace(dispatch, grid=dispatch.grid.within(limits.groups))
     if not scope.half:
         return dispatch
@@ -222,17 +249,16 @@ REWRITES: tuple[Pass, ...] = (
     fusion.fuse_elementwise,
     read_in_place,
     fusion.sum_squares,
-    fusion.fuse_depthwise,
+    fusion.pair_depthwise,
     Listing.drop_unread,
-    fusion.transform_tiles,
 )
 """The rules of a plan, in order."""
 
 
-def _allocated(dispatches: list[Dispatch], ends: SegmentBoundary, alignment: int) -> Plan:
+def _allocated(dispatches: list[Dispatch], boundary: SegmentBoundary, alignment: int) -> Plan:
     """The plan with allocations, without copies unless that takes more memory."""
-    ends_of = (ends.inputs, ends.outputs, ends.variables, ends.results)
-    plan = _in_place(Plan(*ends_of, tuple(dispatches)), alignment)
+    tensors = (boundary.inputs, boundary.outputs, boundary.variables, boundary.results)
+    plan = _in_place(Plan(*tensors, tuple(dispatches)), alignment)
     buffers, allocations = allocate(plan.live_ranges)
     for value, (outer, offset) in plan.inside.items():
         allocations[value] = allocations[outer].slice(offset, value.nbytes)
@@ -246,8 +272,8 @@ def _in_place(plan: Plan, alignment: int) -> Plan:
     inside the tensors that live there.
     """
     most = plan.peak_bytes
-    ends = (plan.inputs, plan.variables, plan.results)
-    no_hosts = {value for values in ends for value in values.values()}
+    bound = (plan.inputs, plan.variables, plan.results)
+    no_hosts = {value for values in bound for value in values.values()}
     while True:
         dispatches, inside = drop_copies(plan.dispatches, plan.values, no_hosts, alignment)
         result = replace(plan, dispatches=tuple(dispatches), inside=inside)

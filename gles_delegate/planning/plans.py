@@ -82,9 +82,6 @@ class Plans:
 
     def plan(self, lowered: Lowered, ports: Mapping[int, Port]) -> Plan:
         """The plan of what `lower` returned, with these ports of bound inputs and outputs."""
-        if self.choices is not None:
-            choices = self.choices(lowered, self.nodes)
-            lowered = self.lowerings.lower(lowered.shapes, self.nodes, choices, lowered.values)
         plan = self._planned(lowered, ports)
         if self._resizing.is_new:  # later plans share the programs of this one, chains do not
             plan = plan.chained(self.limits)
@@ -97,7 +94,8 @@ class Plans:
         size = next((size for size in self._sizes.values() if size.lowered is lowered), None)
         if size is not None and size.plan is not None and size.plan[0] == ports:
             return size.plan[1]
-        plan = make_plan(lowered, self.nodes, self.limits, self.half, ports)
+        choices = self.choices(lowered, self.nodes) if self.choices is not None else {}
+        plan = make_plan(lowered, self.nodes, self.limits, self.half, ports, choices)
         if size is not None:
             size.plan = dict(ports), plan
         return plan

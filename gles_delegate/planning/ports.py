@@ -16,10 +16,17 @@ from gles_delegate.model.dtypes import BYTE_LIMITS
 from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.views import View, view
-from gles_delegate.shaders.dispatch import Alias, Define, Dispatch, Kind, Shape, Step, Value
+from gles_delegate.shaders.dispatch import (
+    OUTSIDE,
+    Alias,
+    Define,
+    Dispatch,
+    Kind,
+    Shape,
+    Step,
+    Value,
+)
 
-OUTSIDE = "outside"
-"""Part name of a tensor's value in the layout that the app sees."""
 WORDS = {"RGBA8": 1, "R32F": 1, "RGBA16F": 2}
 """32-bit words per pixel of each texture format that tensors can be written to."""
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from gles_delegate.ops.lib.elementwise import DIV, MUL
+from gles_delegate.ops.lib.product import MatrixProduct
 from gles_delegate.ops.lib.views import Copy, View
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule
-from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Shape, Value
+from gles_delegate.shaders.dispatch import Call, Define, Shape, Value
 
 Dims = list[tuple[int, int]]
 """Sizes and strides."""
@@ -97,8 +98,8 @@ def _scales(call: Call) -> bool:
     return is_linear and call.number is not None
 
 
-def _where_they_lie(listing: Listing, product: Dispatch) -> Iterator[Edit]:
-    n = {name: value for name, value in product.numbers.items() if isinstance(value, int)}
+def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
+    n = {name: value for name, value in product.defines.items() if isinstance(value, int)}
     for name, operand in zip("AB", product.reads, strict=True):
         copy = listing.maker(operand, product)
         if n[f"{name}_VIEWED"] or not isinstance(copy, Copy) or not listing.is_read_once(operand):
@@ -126,11 +127,7 @@ def _where_they_lie(listing: Listing, product: Dispatch) -> Iterator[Edit]:
         yield Edit(replace(product, reads=reads, defines=defines, epilogue=epilogue), product, copy)
 
 
-def _is_product(dispatch: Dispatch) -> bool:
-    return dispatch.shader == "batch_matmul"
-
-
 def read_in_place(listing: Listing) -> None:
     """Read the matrices of a product where copies would take them from."""
-    rule = Rule(Is(Dispatch, where=_is_product), _where_they_lie)
+    rule = Rule(Is(MatrixProduct), _where_they_lie)
     listing.rewrite(rule, rule)

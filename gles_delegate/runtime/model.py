@@ -79,7 +79,7 @@ class BoundModel:
                 shared=self._shared,
                 limits=first,
                 final_limits=final,
-                choices=Tuner(each, self._shared, half).choices if _is_tuned(options) else None,
+                choices=Tuner(self._shared, half).choices if _is_tuned(options) else None,
             )
             index = each.graph.index
             own = graph if is_first else graph.subgraphs[index]

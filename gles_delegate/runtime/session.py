@@ -12,6 +12,7 @@ import numpy as np
 
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.buffers import Buffer
+from gles_delegate.gl.context import GpuContext
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.planning.plan import Plan
 from gles_delegate.report import MemoryReport
@@ -75,8 +76,7 @@ class Session:
         self._gpu = gpu
         self._graph = graph
         self._copies: dict[tuple[int, int], Buffer] = {}  # by slot and tensor index
-        header = ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER
-        sources = self.sources = sources or plan.sources(gpu.limits, header)
+        sources = self.sources = sources or sources_of(plan, gpu)
         self._new_parameters: dict[int, Array] = {}
         programs = shared.programs.take(sources, shared.store)
         names = [name_dispatch(_joined(group), graph) for group in plan.groups]
@@ -305,6 +305,11 @@ class Session:
         give_back = partial(self._shared.programs.give_back, sources)
         release_copies = partial(release_all, copies.values())
         in_any_case((self._buffers.release, give_back, self._recorder.release, release_copies))
+
+
+def sources_of(plan: Plan, gpu: GpuContext) -> Sequence[ShaderSource]:
+    """The shaders of a plan, in the version of GLSL that the context has."""
+    return plan.sources(gpu.limits, ES_HEADER if gpu.driver.is_es else DESKTOP_HEADER)
 
 
 def _joined(group: tuple[Dispatch, ...]) -> Dispatch:

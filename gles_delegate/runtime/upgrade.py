@@ -23,19 +23,17 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.libegl import release_thread
 from gles_delegate.gl.llvmpipe import threads_with_room
-from gles_delegate.model.graph import Graph
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.plan import Plan
 from gles_delegate.planning.plans import Plans
 from gles_delegate.planning.ports import Port
 from gles_delegate.runtime.binding import Resource
-from gles_delegate.runtime.constants import Constants
+from gles_delegate.runtime.constants import ZeroConstants
 from gles_delegate.runtime.prepared import Prepared
 from gles_delegate.runtime.programs import Programs
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.shared import Shared
 from gles_delegate.shaders.assembly import ShaderSource
-from gles_delegate.shaders.dispatch import Const
 from gles_delegate.support.closing import CAN_LEAVE_OUT, leave_exit_handlers_out
 from gles_delegate.support.threads import Thread
 from gles_delegate.support.undisturbed import give_way
@@ -211,7 +209,7 @@ class _Job:
         try:
             with gpu.guard():
                 programs = Programs(gpu, unused=0)
-                shared = Shared(gpu, _Zeros(gpu), programs, progress=self.check)
+                shared = Shared(gpu, ZeroConstants(gpu), programs, progress=self.check)
                 trial = _Trial(plan, lowered.graph, shared)
                 upgraded = UpgradedPlan(plans, lowered, plan, trial.sources)
                 trial.release()
@@ -231,13 +229,6 @@ class _Job:
             )
         if not threads_with_room():
             raise MemoryError("too little address space is left (ulimit -v)")
-
-
-class _Zeros(Constants):
-    """Constants without content, for which programs compile alike."""
-
-    def _data(self, const: Const, graph: Graph, store: object) -> bytes:
-        return bytes(const.nbytes or 16)
 
 
 class _Trial(Session):

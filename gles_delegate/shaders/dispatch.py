@@ -9,9 +9,9 @@ tensor, so sums over channels need no masks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import Field, dataclass, field, replace
 from math import ceil, prod
-from typing import Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -150,6 +150,18 @@ class Const(_Texels):
 Operand: TypeAlias = Value | Const
 
 
+OperandT = TypeVar("OperandT", bound=Operand)
+OUTSIDE = "outside"
+"""The name of values outside a plan: in the layout of a port."""
+
+
+def stored_in_half(operand: OperandT) -> OperandT:
+    """The operand as a plan stores it whose tensors are float16: not outside the plan."""
+    if operand.kind != "float" or (isinstance(operand, Value) and operand.name == OUTSIDE):
+        return operand
+    return replace(operand, kind="half")
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of a function of glsl/lib/elementwise.glsl on a result.
@@ -280,11 +292,76 @@ class Grid:
         return (slices, pixels, 1) if self.slices_in_x else (pixels, slices, 1)
 
 
+OperationT = TypeVar("OperationT", bound="Operation")
+
+
+class Operation:
+    """What computes one tensor from others: a `Dispatch`, or a product that becomes some.
+
+    Attributes:
+        node: Index of its node; -1 for a layout conversion where a tensor enters or leaves.
+        reads: Its inputs.
+        output: The tensor it writes.
+        epilogue: Applied to each result before it is stored.
+        fused: The other nodes that it computes.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    node: int
+    reads: tuple[Operand, ...]
+    output: Value
+    epilogue: tuple[Call, ...]
+    fused: tuple[int, ...]
+
+    @property
+    def partial(self) -> bool:
+        """Whether it writes some texels of `output`, and keeps the others."""
+        return False
+
+    @property
+    def passes(self) -> int:
+        """Upper bound of an invocation's passes through loops; 0 if it is not known yet."""
+        return 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to compute."""
+        return not self.output.texels
+
+    @property
+    def numbers(self) -> dict[str, Define]:
+        """Constants and sizes of its shader; none before it has one."""
+        return {}
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """Everything that is read: `reads`, then the operands of the epilogue."""
+        return self.reads + call_operands(self.epilogue)
+
+    @property
+    def read_count(self) -> int:
+        """Tensors that its shader reads."""
+        return len(self.operands)
+
+    def joined(self: OperationT, *others: Operation) -> OperationT:
+        """Return a copy that is attributed to the nodes of `others`, too."""
+        operations: tuple[Operation, ...] = (self, *others)
+        nodes = {node for each in operations for node in (each.node, *each.fused)} - {-1}
+        node = self.node if self.node >= 0 else min(nodes, default=-1)
+        return replace(self, node=node, fused=tuple(sorted(nodes - {node})))
+
+    def reading(self: OperationT, change: Callable[[Operand], Operand]) -> OperationT:
+        """Return a copy whose operands are changed."""
+        reads = tuple(map(change, self.reads))
+        epilogue = tuple(call.reading(change) for call in self.epilogue)
+        return replace(self, reads=reads, epilogue=epilogue)
+
+
 DispatchT = TypeVar("DispatchT", bound="Dispatch")
 
 
 @dataclass(frozen=True)
-class Dispatch:
+class Dispatch(Operation):
     """One dispatch of one compute shader.
 
     Attributes:
@@ -305,9 +382,9 @@ class Dispatch:
             the numbers of the epilogue. Dispatches that differ only in these share a program.
         uniforms: Other numbers passed as uniforms, because they differ between shapes of the
             model's inputs.
-        choice: Index among `Profile.choices` that its register tile was chosen by.
         passes: Upper bound of an invocation's passes through loops. A loop after or inside another
             takes one more, which ends it.
+        unrolled: Texels that an invocation computes by unrolled code.
 
     Examples:
         >>> def lowering(node: ops.NodeView, options: ops.Options) -> list[ops.Dispatch]:
@@ -332,28 +409,22 @@ class Dispatch:
     fused: tuple[int, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     uniforms: frozenset[NumberKey] = frozenset()
-    choice: int = 0
     passes: int = 0
-
-    def joined(self: DispatchT, *others: Dispatch) -> DispatchT:
-        """Return a copy that is attributed to the nodes of `others`, too."""
-        dispatches: tuple[Dispatch, ...] = (self, *others)
-        nodes = {node for d in dispatches for node in (d.node, *d.fused)} - {-1}
-        node = self.node if self.node >= 0 else min(nodes, default=-1)
-        return replace(self, node=node, fused=tuple(sorted(nodes - {node})))
-
-    def reading(self: DispatchT, change: Callable[[Operand], Operand]) -> DispatchT:
-        """Return a copy whose operands are changed."""
-        reads = tuple(map(change, self.reads))
-        return replace(
-            self, reads=reads, epilogue=tuple(call.reading(change) for call in self.epilogue)
-        )
+    unrolled: int = 1
 
     def sized(self: DispatchT, *names: str) -> DispatchT:
         """Return a copy with these of `defines` moved to `sizes`."""
-        sizes = {**self.sizes, **{name: int(str(self.defines[name])) for name in names}}
+        sizes = dict(self.sizes)
+        for name in names:
+            size = self.defines[name]
+            assert isinstance(size, int), name
+            sizes[name] = size
         defines = {name: value for name, value in self.defines.items() if name not in names}
         return replace(self, defines=defines, sizes=sizes)
+
+    @property
+    def is_empty(self) -> bool:
+        return not prod(self.grid.groups)
 
     @property
     def numbers(self) -> dict[str, Define]:
@@ -389,11 +460,6 @@ class Dispatch:
     def most_texels(self) -> int:
         """Texels of the largest tensor that it reads or writes."""
         return max(tensor.texels for tensor in (*self.operands, self.output))
-
-    @property
-    def operands(self) -> tuple[Operand, ...]:
-        """Everything that is read: `reads`, then the operands of the epilogue."""
-        return self.reads + call_operands(self.epilogue)
 
     def __str__(self) -> str:
         reads = ", ".join(map(str, self.reads))
@@ -449,4 +515,4 @@ class Alias:
     source: Value
 
 
-Step: TypeAlias = Dispatch | Alias
+Step: TypeAlias = Operation | Alias

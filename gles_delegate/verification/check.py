@@ -10,9 +10,9 @@ import numpy as np
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import GLError, OutOfGpuMemoryError
 from gles_delegate.gl.context import GpuContext
+from gles_delegate.kernels.setting import option_of
 from gles_delegate.model.graph import Array
 from gles_delegate.model.reader import read_model
-from gles_delegate.ops.lib.tiles import option_of
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import Plan, make_plan
 from gles_delegate.planning.resizing import SHARED, numbers_of
@@ -129,19 +129,21 @@ def _checked(case: VerificationCase, shared: Shared, forms: Iterable[Form]) -> I
     graph = read_model(case.model)
     inputs = dict(zip(graph.inputs, case.inputs, strict=True))
     done: list[object] = []
+    lowered_for: dict[Limits, Lowered] = {}
     for form in forms:
         if (form.half and not case.half) or (form.constant and not case.quick):
             continue
-        lowerings = Lowerings(graph, form.limits)
-        values = {index: inputs[index] for index in lowerings.shape_inputs}
+        if form.limits not in lowered_for:
+            lowerings = Lowerings(graph, form.limits)
+            values = {index: inputs[index] for index in lowerings.shape_inputs}
+            lowered_for[form.limits] = lowerings.lower({}, values=values)
+        lowered = lowered_for[form.limits]
         choices = dict.fromkeys(range(len(graph.nodes)), form.choice)
-        lowered = lowerings.lower({}, choices=choices, values=values)
         if lowered.reasons:  # the device lacks something that this op needs
             continue
-        plan = make_plan(lowered, lowered.steps, form.limits, form.half)
+        plan = make_plan(lowered, lowered.steps, form.limits, form.half, choices=choices)
         plan = plan.chained(form.limits) if form.constant else _with_uniforms(plan, form.limits)
-        dispatches = [replace(d, choice=0) for d in plan.dispatches]
-        if (key := (dispatches, plan.chains, plan.sources(form.limits))) in done:
+        if (key := (plan.dispatches, plan.chains, plan.sources(form.limits))) in done:
             continue
         done.append(key)
         error, allowed, failure = 0.0, 0.0, ""

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.device import profiles
 from gles_delegate.device.limits import Limits
-from gles_delegate.ops import depthwise
-from gles_delegate.ops.lib import tiles
+from gles_delegate.kernels import depthwise, tiles
 from gles_delegate.ops.lib.window import span
 from gles_delegate.runtime import tuning
 from tests.support.force import force_profile
@@ -125,7 +124,7 @@ def check(
         force_profile(patch, replace(PROFILE, blocks=blocks, window_blocks=blocks))
         patch.setattr(tiles, "MAX_COMPUTED", 1 << 20)
         patch.setattr(depthwise, "MAX_BLOCK_LOADS", 1 << 20)
-        patch.setattr(tuning, "tune", lambda lower, nodes, *_, c=choice: dict.fromkeys(nodes, c))
+        patch.setattr(tuning, "tune", lambda lowered, nodes, *_, c=choice: dict.fromkeys(nodes, c))
         result, plan = run(content, **options)
         group = "groups of {}x{},".format(*block[2:])
         by_blocks = group in plan if "batch_matmul" in plan else "block_product" in plan

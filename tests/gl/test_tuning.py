@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.device import profiles
 from gles_delegate.gl.program import Program
-from gles_delegate.ops.lib import product
+from gles_delegate.kernels import convolution
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime import tuning
 from gles_delegate.runtime.store import Store
@@ -75,7 +75,7 @@ SUSTAINED = gd.InferencePreference.SUSTAINED_SPEED
 
 @pytest.mark.parametrize("choice", range(profiles.LLVMPIPE.choices))
 def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def choose(lower: object, nodes: Iterable[int], *rest: object) -> tuning.Choices:
+    def choose(lowered: object, nodes: Iterable[int], *rest: object) -> tuning.Choices:
         return dict.fromkeys(nodes, choice)
 
     expected = run()
@@ -94,7 +94,7 @@ def test_every_choice_of_a_profile_computes_the_same(
     force_profile(monkeypatch, profile)
     for choice in range(profile.choices):
         monkeypatch.setattr(
-            tuning, "tune", lambda lower, nodes, *rest, c=choice: dict.fromkeys(nodes, c)
+            tuning, "tune", lambda lowered, nodes, *rest, c=choice: dict.fromkeys(nodes, c)
         )
         actual = run(inference_preference=SUSTAINED)
         np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
@@ -120,7 +120,7 @@ def test_what_is_too_large_to_be_divided_by_a_uniform_is_so_by_a_constant(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     expected = run()
-    monkeypatch.setattr(product, "MAX_DIVIDED", 0)
+    monkeypatch.setattr(convolution, "MAX_DIVIDED", 0)
     np.testing.assert_allclose(run(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
@@ -199,10 +199,10 @@ def test_the_clock_of_a_gpu_changes_no_choice(
     calls = count()
 
     class Simulated:
-        def __init__(self, plan: Plan, *_: object) -> None:
+        def __init__(self, plan: Plan, *_: object, sources: object = ()) -> None:
             self.plan = plan
 
-        def profile(self) -> tuning.Timed:
+        def profile(self) -> list[tuple[Dispatch, float]]:
             frequency = CLOCKS[clock](next(calls))
             return [(d, (1 - gain * is_fast(d)) / frequency) for d in self.plan.dispatches]
 

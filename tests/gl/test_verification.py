@@ -18,8 +18,6 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
 from gles_delegate.model.reader import read_model
-from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.shaders.dispatch import Dispatch
 from gles_delegate.verification import verdict
 from gles_delegate.verification.cases import VerificationCase, load_cases
 from gles_delegate.verification.check import CaseResult, every_form, forms_of, verified
@@ -38,6 +36,7 @@ from tests.support.lies import (
     rsqrt_model,
     watched_driver,
 )
+from tests.support.lowered import lowered_dispatches
 from tests.support.process import run_python
 from tests.support.sampling import choose, drawn
 from tests.support.state import State
@@ -101,8 +100,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def has_tiles(case: VerificationCase) -> bool:
     """Whether a kernel of the case depends on the profile."""
-    steps = lower_graph(read_model(case.model), Limits()).steps.values()
-    return any(isinstance(s, Dispatch) and s.shader in TILED for each in steps for s in each)
+    return any(d.shader in TILED for d in lowered_dispatches(read_model(case.model), Limits()))
 
 
 def words(text: str) -> set[str]:

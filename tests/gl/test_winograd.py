@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import INTEL, NAMED, Profile
+from gles_delegate.kernels import winograd
 from gles_delegate.model.reader import read_model
-from gles_delegate.ops.lib import winograd
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from tests.support.force import force_profile

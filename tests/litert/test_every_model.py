@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from gles_delegate.model.reader import read_model
-from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.shaders.dispatch import Dispatch
 from tests.conftest import MODELS, Require
 from tests.model_report import HOSTS, SUFFIXES, find_models, run_in
+from tests.support.lowered import lowered_dispatches
 from tests.support.models import ONE_A_KERNEL
 from tests.support.sampling import choose
 from tests.unit.test_plan import FLOOR
@@ -37,8 +36,7 @@ def test_a_sample_has_every_shader_of_the_folder() -> None:
         for _, model in find_models([MODELS / name]):
             (source,) = model.arguments.values()
             content = source if isinstance(source, bytes) else Path(source).read_bytes()
-            steps = lower_graph(read_model(content), FLOOR).steps.values()
-            shaders[name] |= {s.shader for each in steps for s in each if isinstance(s, Dispatch)}
+            shaders[name] |= {d.shader for d in lowered_dispatches(read_model(content), FLOOR)}
     assert set().union(*(shaders[name] for name in ONE_A_KERNEL)) == set().union(*shaders.values())
 
 

@@ -1,6 +1,5 @@
 """Models whose inputs are resized: one program serves many sizes."""
 
-import itertools
 import sys
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
@@ -19,13 +18,13 @@ from gles_delegate.gl.program import Program
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning import plans, resizing
-from gles_delegate.planning.lowering import Lowerings, lower_graph
+from gles_delegate.planning.lowering import Lowerings
 from gles_delegate.planning.partition import choose_partitions
 from gles_delegate.planning.plan import Plan, make_plan
-from gles_delegate.shaders.dispatch import Dispatch
 from tests.litert.test_ops import check
 from tests.op_table import CASES, LEFT_TO_THE_DRIVER, OPS, Case, one_of_each
 from tests.support import sampling
+from tests.support.lowered import lowered_dispatches
 from tests.support.oracle import assert_close, litert_interpreter, run
 from tests.support.sampling import choose, drawn
 from tests.support.sketch import Sketch
@@ -183,13 +182,11 @@ def test_a_program_that_failed_is_not_kept(
 def kernels(case: Case) -> frozenset[Hashable]:
     """The kernels of a case, without the numbers that may be uniforms."""
     sketch, outputs = case.sketch()
-    steps = lower_graph(read_model(sketch.build(outputs)), Limits()).steps.values()
     kernels = set[Hashable]()
-    for dispatch in itertools.chain(*steps):
-        if isinstance(dispatch, Dispatch):
-            numbers = {name for name, _ in resizing.numbers_of(dispatch)}
-            form = {name: v for name, v in dispatch.defines.items() if name not in numbers}
-            kernels.add((dispatch.shader, *form.items()))
+    for dispatch in lowered_dispatches(read_model(sketch.build(outputs)), Limits()):
+        numbers = {name for name, _ in resizing.numbers_of(dispatch)}
+        form = {name: v for name, v in dispatch.defines.items() if name not in numbers}
+        kernels.add((dispatch.shader, *form.items()))
     return frozenset(kernels)
 
 

@@ -6,12 +6,11 @@ import gles_delegate as gd
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import AMD, MIDGARD, NVIDIA
 from gles_delegate.model.reader import read_model
-from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.shaders.dispatch import Dispatch
 from tests.op_table import OPS, Case
 from tests.op_table.base import Attributes, Op
 from tests.op_table.case import make_case
 from tests.support.force import force_profile
+from tests.support.lowered import lowered_dispatches
 from tests.support.oracle import assert_close, run_gles, run_litert
 from tests.support.sketch import Dims, Sketch
 
@@ -110,10 +109,8 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> L
 
 def check(case: Case, limits: Limits, context: gd.EglContext, shared: bool) -> None:
     content, inputs = case.build()
-    steps = [
-        step for row in lower_graph(read_model(content), limits).steps.values() for step in row
-    ]
-    lanes = [step.grid.reduction_lanes for step in steps if isinstance(step, Dispatch)]
+    dispatches = lowered_dispatches(read_model(content), limits)
+    lanes = [dispatch.grid.reduction_lanes for dispatch in dispatches]
     assert (max(lanes) > 1) == shared
     actual = run_gles(content, inputs, context)
     assert_close(actual, run_litert(content, inputs), special=case.special, inputs=inputs)

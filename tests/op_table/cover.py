@@ -13,9 +13,8 @@ from pathlib import Path
 from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError
 from gles_delegate.model.reader import read_model
-from gles_delegate.planning.lowering import lower_graph
-from gles_delegate.shaders.dispatch import Dispatch
 from tests.op_table.case import Case
+from tests.support.lowered import lowered_dispatches
 
 FILE = Path(__file__).with_name("cover.txt")
 
@@ -38,11 +37,9 @@ def features(case: Case) -> set[Hashable]:
     is_empty = any(feed.size == 0 for feed in sketch.feeds)
     found: set[Hashable] = {("types", case.op, is_empty, *types)}
     try:
-        lowered = lower_graph(read_model(sketch.build(outputs)), Limits())
+        dispatches = lowered_dispatches(read_model(sketch.build(outputs)), Limits())
     except (DelegateError, ValueError) as error:  # runs decide its sizes, for example
         return found | {("not lowered", case.op, type(error).__name__)}
-    steps = [step for some in lowered.steps.values() for step in some]
-    dispatches = [step for step in steps if isinstance(step, Dispatch)]
     found.add(("dispatches", case.op, len(dispatches)))
     for each in dispatches:
         name, output = each.shader, each.output

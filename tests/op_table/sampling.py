@@ -12,6 +12,8 @@ from tests.support import sampling
 
 _ROOT = sampling.ROOT
 _OPS = {path: path.read_text("utf-8") for path in (_ROOT / "gles_delegate/ops").rglob("*.py")}
+_KERNELS = {p: p.read_text("utf-8") for p in (_ROOT / "gles_delegate/kernels").glob("*.py")}
+_PRODUCT = _ROOT / "gles_delegate/ops/lib/product.py"
 _TABLE = {path: path.read_text("utf-8") for path in Path(__file__).parent.glob("*.py")}
 _GLSL = {
     str(path.relative_to(_ROOT / "glsl")): path.read_text("utf-8")
@@ -65,12 +67,16 @@ def rows_of(file: str, rows: Collection[str]) -> set[str]:
     """The rows, of these, whose models, lowering or shader a file of the checkout has.
 
     A lowering and the module of a row name the op in quotes; a lowering, or what it imports from
-    ``ops/lib``, its shader.
+    ``ops/lib``, its shader. Kernels concern all ops that are products.
     """
     path = _ROOT / file
+    if path in _KERNELS:
+        path = _PRODUCT
     if path.suffix == ".glsl":
         names = "|".join(Path(name).stem for name in _including(file.removeprefix("glsl/")))
-        users = {op for op, text in _OPS.items() if re.search(f'"({names})"', text)}
+        named = re.compile(f'"({names})"')
+        users = {op for op, text in _OPS.items() if named.search(text)}
+        users |= {_PRODUCT for text in _KERNELS.values() if named.search(text)}
     else:
         users = {path}
     while libraries := "|".join(user.stem for user in users if user.parent.name == "lib"):

@@ -262,8 +262,9 @@ def _dispatches(graph: Graph, limits: Limits, half: bool) -> Iterator[Dispatch]:
     values, nodes = lowerings.default.values, range(len(graph.nodes))
     for form in forms_of(limits, half, tuned=True):
         choices = dict.fromkeys(nodes, form.choice)
-        lowered = lowerings.lower({}, choices=choices, values=values)
-        yield from make_plan(lowered, lowered.steps, form.limits, form.half).dispatches
+        lowered = lowerings.lower({}, values=values)
+        plan = make_plan(lowered, lowered.steps, form.limits, form.half, choices=choices)
+        yield from plan.dispatches
 
 
 def _of_dispatch(d: Dispatch) -> Iterator[Hashable]:

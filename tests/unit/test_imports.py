@@ -22,12 +22,13 @@ LEVELS = (
     {"model", "gl"},
     {"image", "litert", "shaders"},
     {"ops"},
+    {"kernels"},
     {"planning"},
     {"runtime"},
     {"hosts", "bench", "__init__", "cli", "__main__", "verification"},
 )
 """Each part imports from lower levels and from itself; in the highest, not in a circle either."""
-GRAPH_PARTS = {"model", "shaders", "ops", "planning"}
+GRAPH_PARTS = {"model", "shaders", "ops", "kernels", "planning"}
 EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich")
 """Libraries that only some modules need."""
 MOVED = {"batch", "live", "ray", "tasks", "vision"}

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LLVMPIPE, SOFTWARE, UNKNOWN, Profile
 from gles_delegate.errors import ModelError
+from gles_delegate.kernels.volumes import weights_3d
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
-from gles_delegate.ops.conv import weights_3d
 from gles_delegate.ops.lib import registry
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.packing import conv_weight_bytes
@@ -22,6 +22,7 @@ from gles_delegate.planning.lowering import Lowerings, lower_graph
 from gles_delegate.shaders.dispatch import Dispatch, Step
 from tests.op_table import OPS
 from tests.op_table.recurrent import integer_lstm
+from tests.support.lowered import lowered_dispatches
 from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder, quantization
@@ -37,8 +38,7 @@ def reason(content: bytes) -> str:
 
 def dispatch_of(content: bytes, shader: str, limits: Limits = Limits()) -> Dispatch:  # noqa: B008
     """The only dispatch of a shader."""
-    steps = lower_graph(read_model(content), limits).steps.values()
-    dispatches = (step for each in steps for step in each if isinstance(step, Dispatch))
+    dispatches = lowered_dispatches(read_model(content), limits)
     (found,) = (dispatch for dispatch in dispatches if dispatch.shader == shader)
     return found
 
@@ -249,8 +249,8 @@ def test_strides_beyond_the_result_of_a_transposed_convolution() -> None:
         inputs = [size, b.constant(np.ones((5, 1, 1, 5), np.float32)), b.input((1, 1, 1, 5))]
         y = b.tensor((1, 3, 3, 5))
         b.op("TRANSPOSE_CONV", inputs, [y], stride_h=3, stride_w=stride, padding="VALID")
-        (step,) = lower_graph(read_model(b.build([y])), Limits()).steps[0]
-        return step.grid, step.defines
+        (dispatch,) = lowered_dispatches(read_model(b.build([y])), Limits())
+        return dispatch.grid, dispatch.defines
 
     assert work_of(1 << 28) == work_of(3)
 

@@ -88,6 +88,7 @@ def test_another_seed_draws_other_cases(monkeypatch: pytest.MonkeyPatch) -> None
     [
         ("gles_delegate/ops/conv.py", "CONV_2D (8-bit)"),
         ("gles_delegate/ops/lib/product.py", "CONV_2D"),
+        ("gles_delegate/kernels/winograd.py", "CONV_2D"),
         ("glsl/conv_2d.glsl", "CONV_2D"),
         ("glsl/lib/product.glsl", "CONV_2D"),
         ("tests/op_table/axes.py", "CUMSUM"),

@@ -9,9 +9,9 @@ from gles_delegate.bench.kernels import KernelCase
 from gles_delegate.device import profiles
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import SOFTWARE, profile_of
+from gles_delegate.kernels.setting import option_of
+from gles_delegate.kernels.tiles import Tile
 from gles_delegate.ops.lib.grid import FEWEST_INPUTS, LONG_SUM, WORK_GROUP, with_reduction_lanes
-from gles_delegate.ops.lib.product import Convolution
-from gles_delegate.ops.lib.tiles import Tile, option_of
 from gles_delegate.ops.lib.window import Window
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
@@ -150,11 +150,8 @@ def test_few_results_of_much_are_shared(results: tuple[int, int], inputs: int, e
 def test_convolutions_of_small_images_share_sums_where_the_profile_says_so(window: int) -> None:
     def lanes(size: int, limits: Limits, choice: int = 0) -> int:
         graph = KernelCase("", "CONV_2D", size, 128, 64, window).graph()
-        (dispatch,) = (
-            step
-            for step in lower_graph(graph, limits, choices={0: choice}).steps[0]
-            if isinstance(step, Convolution)
-        )
+        plan = make_plan(lower_graph(graph, limits), [0], limits, choices={0: choice})
+        (dispatch,) = (each for each in plan.dispatches if each.shader == "conv_2d")
         return dispatch.grid.reduction_lanes
 
     desktop = replace(GPUS["NVIDIA"], profile=replace(profiles.NVIDIA, blocks=((),)))
@@ -173,8 +170,10 @@ def test_windows_have_another_tile_for_tensors_stored_as_float16() -> None:
     tiles = []
     for half in (False, True):
         plan = make_plan(lowered, [0], limits, half)
-        (conv,) = (d for d in plan.dispatches if isinstance(d, Convolution))
+        (conv,) = (d for d in plan.dispatches if d.shader == "conv_2d")
+        pixels, slices = conv.defines["PIXELS"], conv.defines["SLICES"]
+        assert isinstance(pixels, int)
         assert conv.sizes["BLOCK"] == 2  # the same weights
-        assert conv.sizes["RUNS"] * conv.tile.pixels >= 30
-        tiles.append((conv.tile.pixels, conv.tile.slices))
+        assert conv.sizes["RUNS"] * pixels >= 30
+        tiles.append((pixels, slices))
     assert tiles == [(4, 1), (3, 2)]

@@ -56,7 +56,7 @@ def pytest(tree: Path, arguments: Sequence[str], **environment: str) -> int:
     command += ["--seed", str(SEED), *arguments]
     settings = os.environ | {"PYTHONPATH": str(tree)} | environment
     try:
-        run = subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=3600)
+        run = subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=600)
     except subprocess.TimeoutExpired:
         return -1
     return run.returncode

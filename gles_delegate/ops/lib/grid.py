@@ -8,7 +8,7 @@ from math import ceil
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.ops.lib.node import NodeView
-from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Grid, Operand, Value
+from gles_delegate.shaders.dispatch import Call, Define, Dispatch, DispatchT, Grid, Operand, Value
 
 WORK_GROUP = 64
 """Invocations of an ordinary work group: inside every device's limits, enough to fill a core."""
@@ -54,6 +54,11 @@ def by_texel(
     """A dispatch of `node` with one invocation per texel of `output`."""
     grid = make_grid(output.pixels, output.slices, node.limits)
     return node.dispatch(shader, reads, output, grid, defines, epilogue, flops=flops, passes=passes)
+
+
+def with_loop_lengths(dispatch: DispatchT, limits: Limits, *names: str) -> DispatchT:
+    """Make these lengths of loops uniforms, unless the device's compiler unrolls short loops."""
+    return dispatch if limits.profile.short_loops else dispatch.sized(*names)
 
 
 LONG, FEWEST_GROUPS = 16, 4

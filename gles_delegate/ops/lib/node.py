@@ -51,7 +51,6 @@ class NodeView:
     Attributes:
         shapes: Shapes of the tensors known so far; they differ from the graph's after a resize.
         quantized: Whether 8-bit tensors are supported (`quantized_models_allowed`).
-        choice: Which way to choose register tiles; see `ops.lib.tiles`.
 
     Examples:
         >>> def lowering(node: ops.NodeView, options: ops.Options) -> list[ops.Dispatch]:
@@ -65,7 +64,6 @@ class NodeView:
     shapes: Mapping[int, Shape]
     limits: Limits
     quantized: bool = True
-    choice: int = 0
 
     @property
     def index(self) -> int:

@@ -20,7 +20,7 @@ from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.product import product
-from gles_delegate.ops.lib.views import Target, View, view
+from gles_delegate.ops.lib.views import Target, View, viewed
 from gles_delegate.shaders.dispatch import (
     Alias,
     Const,
@@ -120,7 +120,7 @@ class StateSequence:
     def of(
         node: NodeView, times: TimeSteps, states: Iterable[tuple[int, int]], slices: int, name: str
     ) -> StateSequence:
-        """A history with rows of that many slices."""
+        """States in rows of that many slices."""
         pixels = (times.steps + 1) * times.batch
         value = node.scratch((pixels, 4 * slices), f"{name}history")
         return StateSequence(node, times, tuple(states), value, name)
@@ -137,17 +137,17 @@ class StateSequence:
         for i, count, channel in self._columns():
             target = Target(batch, count, batch, batch, out_channel=channel)
             state = View((batch, count), (count, 1))
-            steps.append(view(node.input(i), self.value, state, node.limits, node.index, target))
+            steps.append(viewed(node, node.input(i), self.value, state, target))
         return steps
 
     def steps(
-        self, stages: Sequence[StepKernel], reads: tuple[Operand, ...], at_once: int
+        self, kernels: Sequence[StepKernel], reads: tuple[Operand, ...], at_once: int
     ) -> list[Step]:
         """The dispatches of all steps of the layer; each makes `at_once` steps."""
         return [
-            self._dispatch(stage, reads, range(first, first + at_once))
+            self._dispatch(kernel, reads, range(first, first + at_once))
             for first in range(0, self.times.steps, at_once)
-            for stage in stages
+            for kernel in kernels
         ]
 
     def steps_at_once(self, slices: int, summed: int = 0) -> int:
@@ -180,13 +180,13 @@ class StateSequence:
         first = times.steps * times.batch * self.value.channels + channel
         sizes = (times.batch, output.elements // max(times.batch, 1))
         last = View(sizes, (self.value.channels, 1), first)
-        return view(self.value, output, last, node.limits, node.index)
+        return viewed(node, self.value, output, last)
 
     def output(self, shape: Shape = (), i: int = 0) -> Step:
         """The output state after each step, as output `i`; `shape`: if it is not a sequence."""
         node = self.node
         output = node.output(shape or self.times.shape(self.channels), i)
-        return view(self.value, output, self.sequence(), node.limits, node.index)
+        return viewed(node, self.value, output, self.sequence())
 
     def sequence(self) -> View:
         """The output state after each step, as a sequence."""
@@ -204,31 +204,31 @@ class StateSequence:
             yield i, count, channel
             channel += whole(count)
 
-    def _dispatch(self, stage: StepKernel, reads: tuple[Operand, ...], steps: range) -> Dispatch:
+    def _dispatch(self, kernel: StepKernel, reads: tuple[Operand, ...], steps: range) -> Dispatch:
         node, batch = self.node, self.times.batch
-        slices, count = stage.slices, len(steps)
+        slices, count = kernel.slices, len(steps)
         if count > 1:
             lanes = 1
             if node.limits.profile.occupancy:
                 while 2 * lanes * batch * slices <= WORK_GROUP and 2 * lanes <= slices // 4:
                     lanes *= 2
             grid = Grid(batch, slices, batch, slices, lanes == 1, lanes)
-            passes = count * (ceil(stage.summed / lanes) + 9)
+            passes = count * (ceil(kernel.summed / lanes) + 9)
         else:
             grid = make_grid(batch, slices, node.limits)
             passes = 2 * (slices + 1)
-            if stage.summed:
-                grid = with_reduction_lanes(grid, stage.summed, node.limits)
-                passes = ceil(stage.summed / grid.reduction_lanes) + 8
+            if kernel.summed:
+                grid = with_reduction_lanes(grid, kernel.summed, node.limits)
+                passes = ceil(kernel.summed / grid.reduction_lanes) + 8
         defines: dict[str, Define] = {
-            **stage.defines,
+            **kernel.defines,
             **self.times.defines(steps.start),
             "STEPS": count,
             "SHARED_TEXELS": 2 * batch * slices if count > 1 else 0,
         }
         dispatch = Dispatch(
-            node.index, stage.shader, reads, self.value, grid, defines, partial=True, passes=passes,
-            pixels=((steps.start + 1) * batch, count * batch),
+            node.index, kernel.shader, reads, self.value, grid, defines, partial=True,
+            passes=passes, pixels=((steps.start + 1) * batch, count * batch),
         )  # fmt: skip
         sizes = {"ROW", "INPUT_PIXEL"}
         if not node.limits.profile.short_loops:
@@ -236,19 +236,19 @@ class StateSequence:
         return dispatch.sized(*(name for name in defines if name in sizes))
 
 
-def bidirectional(histories: Sequence[StateSequence], merged: bool) -> list[Step]:
+def bidirectional(both: Sequence[StateSequence], merged: bool) -> list[Step]:
     """The outputs of two layers, or one output with the channels of both."""
     if not merged:
-        return [history.output(i=i) for i, history in enumerate(histories)]
-    node, times = histories[0].node, histories[0].times
-    output = node.output(times.shape(sum(history.channels for history in histories)))
+        return [states.output(i=i) for i, states in enumerate(both)]
+    node, times = both[0].node, both[0].times
+    output = node.output(times.shape(sum(states.channels for states in both)))
     steps: list[Step] = []
     pixels, channel = output.pixels, 0
-    for history in histories:
-        target = Target(pixels, history.channels, pixels, pixels, out_channel=channel)
-        sequence = history.sequence()
-        steps.append(view(history.value, output, sequence, node.limits, node.index, target))
-        channel += history.channels
+    for states in both:
+        target = Target(pixels, states.channels, pixels, pixels, out_channel=channel)
+        sequence = states.sequence()
+        steps.append(viewed(node, states.value, output, sequence, target))
+        channel += states.channels
     return steps
 
 
@@ -355,7 +355,7 @@ def lstm_layer(
     clips: tuple[float, float],
     name: str = "",
 ) -> tuple[list[Step], StateSequence]:
-    """The steps of an LSTM, and its history.
+    """The steps of an LSTM, and its states.
 
     Args:
         activation: The function of the new value and of the result, by its number in the schema.
@@ -367,17 +367,21 @@ def lstm_layer(
     steps, sums = _input_sums(layer, name)
     weights = _weights(layer)
     slices = layer.state_slices + (1 + layer.projected + GATES * layer.norm) * layer.slices
-    states = zip(inputs.state, (layer.channels, layer.units), strict=True)
-    history = StateSequence.of(node, times, states, slices, name)
-    stages = _stages(layer, function)
-    at_once = 1 if len(stages) > 1 else history.steps_at_once(layer.slices)
-    steps += history.enter() + history.steps(stages, (sums, weights), at_once) + history.exit()
-    return steps, history
+    own = zip(inputs.state, (layer.channels, layer.units), strict=True)
+    states = StateSequence.of(node, times, own, slices, name)
+    kernels = _kernels(layer, function)
+    at_once = 1 if len(kernels) > 1 else states.steps_at_once(layer.slices)
+    steps += states.enter() + states.steps(kernels, (sums, weights), at_once) + states.exit()
+    return steps, states
 
 
-def _stages(layer: _Layer, activation: str) -> list[StepKernel]:
+def gates_at_once(node: NodeView) -> int:
+    """Gates of an LSTM that an invocation sums up at once, as its registers allow."""
+    return GATES if node.limits.profile.large_tiles else GATES // 2
+
+
+def _kernels(layer: _Layer, activation: str) -> list[StepKernel]:
     slices, state_slices = layer.slices, layer.state_slices
-    large_tiles = layer.node.limits.profile.large_tiles
     cell: dict[str, Define] = {
         "STATE_SLICES": state_slices,
         "UNIT_SLICES": slices,
@@ -387,7 +391,7 @@ def _stages(layer: _Layer, activation: str) -> list[StepKernel]:
         "CELL_CLIP": layer.clips[0],
         "INTEGER": int(layer.integer),
     }
-    sums: dict[str, Define] = {"GATES": GATES if large_tiles else GATES // 2}
+    sums: dict[str, Define] = {"GATES": gates_at_once(layer.node)}
     norm: dict[str, Define] = {"UNITS": layer.units}
     projection: dict[str, Define] = {"PROJECTION_CLIP": layer.clips[1]}
     if layer.integer:
@@ -396,16 +400,16 @@ def _stages(layer: _Layer, activation: str) -> list[StepKernel]:
             defines.update(integer)
     gates = cell | {"CIFG": int(layer.cifg)}
     if layer.norm:
-        stages = [
+        kernels = [
             StepKernel("lstm_sums", slices, state_slices, gates | sums),
             StepKernel("lstm_cell", slices, 0, gates | norm),
             StepKernel("lstm_result", slices, 0, cell | norm),
         ]
     else:
-        stages = [StepKernel("lstm_step", slices, state_slices, gates | sums)]
+        kernels = [StepKernel("lstm_step", slices, state_slices, gates | sums)]
     if layer.projected:
-        stages.append(StepKernel("lstm_projection", state_slices, slices, cell | projection))
-    return stages
+        kernels.append(StepKernel("lstm_projection", state_slices, slices, cell | projection))
+    return kernels
 
 
 def vector_activation(number: int, in_place: bool = False) -> str:
@@ -440,7 +444,7 @@ def _input_sums(layer: _Layer, name: str) -> tuple[list[Step], Value]:
         )
         target = Target(pixels, units, pixels, pixels, out_channel=gate * padded)
         all_units = View((pixels, units), (units, 1))
-        steps.append(view(of_gate, sums, all_units, node.limits, node.index, target))
+        steps.append(viewed(node, of_gate, sums, all_units, target))
     return steps, sums
 
 
@@ -452,7 +456,7 @@ def input_sum(
     The biases, and the second input or its weights, may be absent.
     """
     if not (node.has_input(aux) and node.has_input(aux_weights)):
-        return product(node, node.input(x), output, inputs=(weights, bias))
+        return [product(node, node.input(x), output, inputs=(weights, bias))]
     second = node.input(aux)
     if second.pixels != output.pixels or second.channels != node.shape(aux_weights)[-1]:
         raise UnfitSizes(
@@ -462,8 +466,8 @@ def input_sum(
     first = replace(output, name=f"{output.name}0")
     other = replace(output, name=f"{output.name}1")
     return [
-        *product(node, node.input(x), first, inputs=(weights, bias)),
-        *product(node, second, other, inputs=(aux_weights, ABSENT)),
+        product(node, node.input(x), first, inputs=(weights, bias)),
+        product(node, second, other, inputs=(aux_weights, ABSENT)),
         elementwise(node, (first, other), output, "ADD"),
     ]
 

@@ -288,11 +288,24 @@ def _whole_texels(source: Operand, layout: View, area: Target, lower: int, upper
     return not any(n % 4 for n in (channels, area.channels, last, lower, upper, *steps))
 
 
-def reshape_view(node: int, source: Operand, output: Value, limits: Limits) -> Step:
+def viewed(
+    node: NodeView,
+    source: Operand,
+    output: Value,
+    layout: View,
+    target: Target | None = None,
+    epilogue: tuple[Call, ...] = (),
+    fill: Operand | None = None,
+) -> Copy:
+    """`view` for a node."""
+    return view(source, output, layout, node.limits, node.index, target, epilogue, fill)
+
+
+def reshaped_as(node: NodeView, source: Operand, output: Value) -> Step:
     """Reshape: the same elements in row-major order."""
     if isinstance(source, Value) and same_texels(source, output):
-        return Alias(node, output, source)
-    return view(source, output, View((output.elements,), (1,)), limits, node)
+        return Alias(node.index, output, source)
+    return viewed(node, source, output, View((output.elements,), (1,)))
 
 
 def same_texels(a: Operand, b: Operand) -> bool:
@@ -334,13 +347,13 @@ def moved(
     """Output `i` of the given shape as a view of the input `x`; see `view`."""
     output = moved_output(node, x, shape, i)
     if layout.is_whole(x):
-        return reshape_view(node.index, x, output, node.limits)
-    return view(x, output, layout, node.limits, node.index, fill=fill)
+        return reshaped_as(node, x, output)
+    return viewed(node, x, output, layout, fill=fill)
 
 
 def reshaped(node: NodeView, x: Operand, shape: Iterable[int]) -> list[Step]:
     """The node's only step: the input `x` in another shape."""
-    return [reshape_view(node.index, x, moved_output(node, x, shape), node.limits)]
+    return [reshaped_as(node, x, moved_output(node, x, shape))]
 
 
 def complex_input(node: NodeView) -> Value:
@@ -365,7 +378,7 @@ def reshaped_input(node: NodeView, shape: Iterable[int]) -> list[Step]:
     if node.dtype(0) != "complex64":
         return reshaped(node, node.input(0, None), shape)
     x, output = complex_input(node), complex_output(node, shape)
-    return [reshape_view(node.index, x, output, node.limits)]
+    return [reshaped_as(node, x, output)]
 
 
 def bordered(shape: Shape, pads: list[list[int]], mirror: Mirror = "") -> View:

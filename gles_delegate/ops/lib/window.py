@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any
 
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
-from gles_delegate.shaders.dispatch import Define
+from gles_delegate.shaders.dispatch import Define, Value
 
 SAME, VALID = 0, 1
 MAX_DILATED = (1 << 15) - 1
@@ -86,6 +86,18 @@ class Window:
         # LiteRT's pools of a window far wider than the image are empty, too.
         out_h, out_w = max(out_h, 0) if out_w >= 0 else 0, max(out_w, 0)
         return cls(*image, *kernel, *strides, *dilations, out_h, out_w, pad_h, pad_w)
+
+    @property
+    def taps(self) -> int:
+        return self.kernel_h * self.kernel_w
+
+    def batch(self, output: Value) -> int:
+        """The number of images whose results an output holds, in any shape."""
+        return output.pixels // (self.out_h * self.out_w)
+
+    def in_pixels(self, output: Value) -> int:
+        """Pixels of these images."""
+        return self.batch(output) * self.in_h * self.in_w
 
     @property
     def is_pointwise(self) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import ceil, prod
-from typing import TypeVar
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LARGE, Profile, Tiles, TileSearch
+from gles_delegate.kernels.setting import option_of
 from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.ops.lib.window import Window, even_part
 from gles_delegate.shaders.dispatch import Define, Grid, Operand
@@ -28,6 +29,8 @@ MAX_COMPUTED, FEW_IN_VAIN = 1.75, 1.3
 """Blocks are taken if they compute at most the first times the output's texels, best the second."""
 SHORT_SUM = 64
 """Slices that a block sums up in the time that other kernels need to join their sums."""
+_KEPT = 1 << 12
+"""Searches whose results are kept: layers of a network are alike, and are planned several times."""
 FEW_SIZES = (1, 2, 4, 8)
 """Pixels per invocation if `TileSearch.few`."""
 
@@ -139,14 +142,8 @@ class Tile:
         if not profile.searches:
             s = even_part(slices, s)
             return cls(p, s, *gpu_lanes(ceil(pixels / p), ceil(slices / s), profile))
-        search = profile.searches[choice]
-
-        def cost(tile: Tile) -> float:
-            products = tile.pixels * tile.slices
-            return count * tile.time(pixels, slices, depth) + search.compile_cost * products
-
-        lengths = _sizes(search, search.pixels)
-        return min(_searched(search, limits.simd_lanes, slices, lengths), key=cost)
+        size = pixels, slices, depth
+        return _fastest_tile(profile.searches[choice], limits.simd_lanes, size, count)
 
     @classmethod
     def of_run(
@@ -165,21 +162,14 @@ class Tile:
             runs = batch * window.out_h * window.runs(length)
             s = even_part(slices, s)
             return cls(length, s, *gpu_lanes(runs, ceil(slices / s), profile))
-        search, lanes, width = profile.searches[choice], min(x.channels, 4), window.kernel_w
+        size = batch, slices, x.slices
+        lanes = limits.simd_lanes, min(x.channels, 4)
+        return _fastest_run(profile.searches[choice], window, size, lanes)
 
-        def cost(tile: Tile) -> float:
-            p, s = tile.pixels, tile.slices
-            runs = batch * window.out_h * window.runs(p)
-            loads = min(window.columns(p), p * width) + width * lanes * s
-            depth, products = window.kernel_h * x.slices, width * p * s * lanes / 4
-            return tile._time(runs, slices, depth, loads, products) + search.compile_cost * products
-
-        # A run holds everything that it reads from a row at once.
-        widest = max(window.pixels_within(MAX_COLUMNS), 1)
-        sizes = _sizes(search, min(widest, search.pixels))
-        lengths = sorted({searched_length(search, window, size) for size in sizes})
-        tiles = _searched(search, limits.simd_lanes, slices, lengths, width)
-        return min(tiles, key=cost, default=Tile(1, 1, limits.simd_lanes, 1))
+    @property
+    def texels(self) -> int:
+        """Texels that an invocation computes."""
+        return self.pixels * self.slices
 
     @property
     def block(self) -> tuple[int, int]:
@@ -192,11 +182,19 @@ class Tile:
         lanes = self.pixel_lanes, self.slice_lanes
         return Grid(ceil(pixels / along) * lanes[0], ceil(slices / across) * lanes[1], *lanes)
 
+    @property
+    def loads(self) -> int:
+        """Input texels that an invocation of a block loads at once."""
+        return ceil(self.block[0] * self.depth / (self.pixel_lanes * self.slice_lanes))
+
     def block_defines(self, depth: int) -> dict[str, Define]:
         """Defines of glsl/lib/blocks.glsl for `depth` input slices."""
-        loads = ceil(self.block[0] * self.depth / (self.pixel_lanes * self.slice_lanes))
-        steps = depth // self.depth
-        return {"BLOCK_DEPTH": self.depth, "STEPS": steps, "PARTS": self.parts, "X_LOADS": loads}
+        return {
+            "BLOCK_DEPTH": self.depth,
+            "STEPS": depth // self.depth,
+            "PARTS": self.parts,
+            "X_LOADS": self.loads,
+        }
 
     def block_passes(self, depth: int) -> int:
         """Passes through the loops of glsl/lib/blocks.glsl for `depth` input slices."""
@@ -209,9 +207,12 @@ class Tile:
     def time(self, pixels: int, slices: int, depth: int) -> float:
         """`time_of` for an output of that many pixels and slices."""
         loads, texels = self.pixels + 4 * self.slices, self.pixels * self.slices
-        return self._time(ceil(pixels / self.pixels), slices, depth, loads, texels)
+        return self.time_of_tiles(ceil(pixels / self.pixels), slices, depth, loads, texels)
 
-    def _time(self, tiles: int, slices: int, depth: int, loads: int, products: float) -> float:
+    def time_of_tiles(
+        self, tiles: int, slices: int, depth: int, loads: int, products: float
+    ) -> float:
+        """`time_of` for that many tiles along the pixels."""
         groups = ceil(tiles / self.pixel_lanes) * ceil(slices / (self.slices * self.slice_lanes))
         time = time_of(groups, depth, loads, products, self.pixels * self.slices)
         # Lanes along the slices read and write far apart.
@@ -220,6 +221,48 @@ class Tile:
     def grid(self, pixels: int, slices: int) -> Grid:
         """The grid for that many tiles."""
         return Grid(pixels, slices, self.pixel_lanes, self.slice_lanes, self.slices_in_x)
+
+
+@lru_cache(_KEPT)
+def _fastest_tile(search: TileSearch, lanes: int, size: tuple[int, int, int], count: int) -> Tile:
+    """The tile for `count` outputs, whose pixels, slices and input slices are `size`."""
+    pixels, slices, depth = size
+
+    def cost(tile: Tile) -> float:
+        return count * tile.time(pixels, slices, depth) + search.compile_cost * tile.texels
+
+    return min(_searched(search, lanes, slices, _sizes(search, search.pixels)), key=cost)
+
+
+@lru_cache(_KEPT)
+def _fastest_run(
+    search: TileSearch, window: Window, size: tuple[int, int, int], lanes: tuple[int, int]
+) -> Tile:
+    """The tile for images and their window.
+
+    Args:
+        size: Images, slices of the output, and of the input.
+        lanes: Those of a SIMD vector, and the channels in a texel of the input.
+    """
+    batch, slices, in_slices = size
+    vector, channels = lanes
+    width = window.kernel_w
+
+    def cost(tile: Tile) -> float:
+        p, s = tile.pixels, tile.slices
+        runs = batch * window.out_h * window.runs(p)
+        loads = min(window.columns(p), p * width) + width * channels * s
+        depth = window.kernel_h * in_slices
+        products = width * p * s * channels / 4
+        time = tile.time_of_tiles(runs, slices, depth, loads, products)
+        return time + search.compile_cost * products
+
+    # A run holds everything that it reads from a row at once.
+    widest = max(window.pixels_within(MAX_COLUMNS), 1)
+    sizes = _sizes(search, min(widest, search.pixels))
+    lengths = sorted({searched_length(search, window, size) for size in sizes})
+    tiles = _searched(search, vector, slices, lengths, width)
+    return min(tiles, key=cost, default=Tile(1, 1, vector, 1))
 
 
 def _searched(
@@ -252,14 +295,6 @@ def _sizes(search: TileSearch, most: int, few: tuple[int, ...] = FEW_SIZES) -> l
         return [*range(1, most + 1)]
     sizes = [size for size in few if size <= most]
     return sizes[-1:] if search.one else sizes
-
-
-Option = TypeVar("Option")
-
-
-def option_of(options: Sequence[Option], choice: int) -> Option:
-    """The option at index `choice`, or the last one."""
-    return options[min(choice, len(options) - 1)]
 
 
 def gpu_lanes(pixels: int, slices: int, profile: Profile) -> tuple[int, int]:

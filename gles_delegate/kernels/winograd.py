@@ -14,15 +14,16 @@ from math import ceil, gcd
 
 import numpy as np
 
-from gles_delegate.device.limits import Limits
+from gles_delegate.kernels.convolution import with_product_defines
+from gles_delegate.kernels.setting import Setting
+from gles_delegate.kernels.tiles import Tile
+from gles_delegate.kernels.weights import packed_constants, small_weights
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import packing
 from gles_delegate.ops.lib.grid import make_grid
-from gles_delegate.ops.lib.product import Convolution, with_product_defines
-from gles_delegate.ops.lib.tiles import Tile
-from gles_delegate.ops.lib.weights import packed_constants
-from gles_delegate.ops.lib.window import even_part
-from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Value
+from gles_delegate.ops.lib.product import Convolution
+from gles_delegate.ops.lib.window import Window, even_part
+from gles_delegate.shaders.dispatch import Define, Dispatch, Value
 
 EDGE, SIDE = 4, 6
 """Rows and columns of a tile of outputs, and of the numbers that it is computed from."""
@@ -72,51 +73,57 @@ def winograd_weights(weights: Array, bias: Array | None, slices: int, block: int
     return packing.conv_weights(flat, biases, (NUMBERS, 1), slices, block)
 
 
-def is_possible(conv: Convolution, limits: Limits) -> bool:
-    """Whether `winograd` can compute a convolution."""
-    window, weights = conv.window, conv.reads[-1]
-    if window is None or conv.divisions > 1 or conv.partial:
-        return False
+def by_winograd(conv: Convolution, setting: Setting) -> list[Dispatch] | None:
+    """Three dispatches for each band of a convolution, where that is faster and accurate.
+
+    float16 has too few bits for the numbers. Transformed weights are larger: those that are read as
+    the model has them stay as they are. See also `Profile.winograd`.
+    """
+    window, constants, output = conv.window, conv.weights.constants, conv.output
+    if setting.half or window is None or constants is None or conv.groups != (1, 1):
+        return None
     shape = (window.kernel_h, window.kernel_w, window.stride_h, window.stride_w)
-    return (
-        (*shape, window.dilation_h, window.dilation_w) == (3, 3, 1, 1, 1, 1)
-        and isinstance(weights, Const)
-        and weights.pack is packing.conv_weights
-        and weights.args[0] == (1, 1)
-        and conv.output.pixels >= limits.profile.winograd_pixels
-        and _line_bytes(conv) <= _most_bytes(limits)
-    )
+    channels = setting.option(setting.profile.winograd)
+    # Bytes of the numbers and sums of a row of tiles.
+    line = ceil(window.out_w / EDGE) * NUMBERS * (conv.x.slices + output.slices) * 16
+    most = min(setting.profile.winograd_bytes, setting.limits.block_bytes)
+    if (
+        not 0 < channels <= min(conv.x.channels, output.channels)
+        or (*shape, window.dilation_h, window.dilation_w) != (3, 3, 1, 1, 1, 1)
+        or output.pixels < setting.profile.winograd_pixels
+        or line > most
+        or _are_small(conv, constants, setting)
+    ):
+        return None
+    lines = window.batch(output) * ceil(window.out_h / EDGE)
+    count = even_part(lines, most // line)
+    dispatches: list[Dispatch] = []
+    for first in range(0, lines, count):
+        rows = min(count, lines - first)
+        dispatches += _band(conv, constants, window, first, rows, lines, setting)
+    return dispatches
 
 
-def _line_bytes(conv: Convolution) -> int:
-    """Bytes of the numbers and sums of a row of tiles."""
-    assert conv.window is not None
-    slices = conv.reads[0].slices + conv.output.slices
-    return ceil(conv.window.out_w / EDGE) * NUMBERS * slices * 16
+def _are_small(conv: Convolution, constants: tuple[int, int], setting: Setting) -> bool:
+    """Whether the weights are read as the model has them, and smaller than float32."""
+    texels = packing.bias_texels(conv.output.slices)
+    texels += conv.output.slices * conv.taps * conv.in_slices * 4
+    args = ((1, 1), conv.output.slices, 1)
+    weights = packed_constants(setting, packing.conv_weights, constants, texels, args)
+    return small_weights(weights, conv.output.pixels, setting) != (weights, 0)
 
 
-def _most_bytes(limits: Limits) -> int:
-    return min(limits.profile.winograd_bytes, limits.block_bytes)
-
-
-def winograd(conv: Convolution, limits: Limits) -> list[Dispatch]:
-    """Three dispatches for each band of a convolution for which it `is_possible`."""
-    window = conv.window
-    assert window is not None
-    lines = conv.output.shape[0] * ceil(window.out_h / EDGE)
-    most = _most_bytes(limits) // _line_bytes(conv)
-    count = even_part(lines, most)
-    return [
-        dispatch
-        for first in range(0, lines, count)
-        for dispatch in _band(conv, first, min(count, lines - first), lines, limits)
-    ]
-
-
-def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits) -> list[Dispatch]:
+def _band(
+    conv: Convolution,
+    constants: tuple[int, int],
+    window: Window,
+    first: int,
+    count: int,
+    lines: int,
+    setting: Setting,
+) -> list[Dispatch]:
     """The dispatches for `count` rows of tiles from `first` on; the images have `lines`."""
-    window, x, output = conv.window, conv.reads[0], conv.output
-    assert window is not None
+    x, output, limits = conv.x, conv.output, setting.limits
     tiles_h, tiles_w = ceil(window.out_h / EDGE), ceil(window.out_w / EDGE)
     tiles = count * tiles_w
     name = f"{output.name}from {first} on"
@@ -131,7 +138,7 @@ def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits)
     into: dict[str, Define] = {
         **common,
         "ROWS": SIDE,
-        "BATCH": output.shape[0],
+        "BATCH": window.batch(output),
         "IN_H": window.in_h,
         "IN_W": window.in_w,
         "IN_SLICES": x.slices,
@@ -146,46 +153,45 @@ def _band(conv: Convolution, first: int, count: int, lines: int, limits: Limits)
     )
     transform = Dispatch(
         conv.node, "winograd_in", (x,), numbers, make_grid(tiles, SIDE * x.slices, limits), into,
-        choice=conv.choice, passes=SIDE + 1,
+        passes=SIDE + 1,
     )  # fmt: skip
     result = Dispatch(
         conv.node, "winograd_out", (sums,), output,
         make_grid(tiles, EDGE * output.slices, limits), out_of, conv.epilogue, fused=conv.fused,
         partial=count < lines, pixels=(start, end - start) if count < lines else None,
-        choice=conv.choice, passes=SIDE + 1,
+        passes=SIDE + 1,
     )  # fmt: skip
     return [
         transform.sized(*(name for name in into if name in _SIZES)),
-        _products(conv, numbers, sums, limits),
+        _products(conv, constants, numbers, sums, setting),
         result.sized(*(name for name in out_of if name in _SIZES)),
     ]
 
 
-def _products(conv: Convolution, numbers: Value, sums: Value, limits: Limits) -> Dispatch:
+def _products(
+    conv: Convolution, constants: tuple[int, int], numbers: Value, sums: Value, setting: Setting
+) -> Dispatch:
     """The sums over the channels, of each number in its own group."""
-    weights = conv.reads[-1]
-    assert isinstance(weights, Const)
     x_slices, out_slices = numbers.slices // NUMBERS, sums.slices // NUMBERS
-    tile = Tile.choose(sums.pixels, sums.slices, x_slices, limits, conv.choice)
+    tile = Tile.choose(sums.pixels, sums.slices, x_slices, setting.limits, setting.choice)
     tile = replace(tile, slices=gcd(tile.slices, out_slices))
     grid = tile.grid(ceil(sums.pixels / tile.pixels), sums.slices // tile.slices)
     block = sums.slices if grid.slices_in_x else tile.slices
     texels = packing.bias_texels(sums.slices) + sums.slices * x_slices * 4
     args = (sums.slices, block)
-    packed = packed_constants(limits, conv.choice, winograd_weights, weights.tensors, texels, args)
-    flops = conv.flops * sums.pixels * EDGE**2 // conv.output.pixels
+    packed = packed_constants(setting, winograd_weights, constants, texels, args)
     defines: dict[str, Define] = {
         "POINTWISE": 1,
         "KERNEL_H": 1,
         "KERNEL_W": 1,
         "GROUP_SLICES": out_slices,
         "ADJACENT": 0,
-        "STEPPED": int(limits.profile.stepped),
+        "STEPPED": int(setting.profile.stepped),
     }
-    products = Convolution(
-        conv.node, "conv_2d", (numbers, packed), sums, grid, defines, flops=flops,
-        choice=conv.choice, passes=x_slices + tile.pixels * tile.slices + 2, window=None,
-        tile=tile, divisions=NUMBERS,
+    products = Dispatch(
+        conv.node, "conv_2d", (numbers, packed), sums, grid, defines,
+        flops=conv.flops * sums.pixels * EDGE**2 // conv.output.pixels,
+        passes=x_slices + tile.texels + 2, unrolled=tile.texels,
     )  # fmt: skip
     sizes = (x_slices, sums.slices, block)
-    return with_product_defines(products, tile, sizes, limits, by_runs=False)
+    return with_product_defines(products, tile, sizes, setting, by_runs=False)

@@ -1,0 +1,1 @@
+"""Kernels: the shaders, tiles and work groups by which a device computes products."""
