@@ -24,8 +24,8 @@ gallery: .venv/.with-test
 # One process for each processor, each with tests that follow one another in a module.
 pytest := $(bin)/pytest -n auto --dist worksteal
 
-# What CI runs on each push, in five minutes on two cores: of the tests outside tests/unit one in four.
-check: say := check: lint, types, tests/unit and a sample of the other tests; 5 minutes on two cores
+# What CI runs on each push, in four minutes on two cores: of the tests outside tests/unit one in four.
+check: say := check: lint, types, tests/unit and a sample of the other tests; 4 minutes on two cores
 check: say .venv/.with-test
 	$(MAKE) lint shaders="--sample 1000"
 	tools/setup-debian "$(PYTHON)" $(windows) $(gstreamer)
