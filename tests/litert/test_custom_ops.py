@@ -1,5 +1,6 @@
 """MediaPipe's custom ops against XNNPACK, the only one of LiteRT's kernels that has them."""
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +12,9 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from numpy.typing import NDArray
 from PIL import Image
 
+from gles_delegate.device.limits import Limits
+from gles_delegate.model.reader import read_model
+from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import assert_close, run, run_gles
 from tests.support.sketch import Dims, Sketch
 
@@ -124,3 +128,23 @@ def test_unpooling_by_index(shape: Dims, padding: int) -> None:
     s, y, expected = unpooled(shape, padding)
     (actual,) = run_gles(s.build([y]), s.feeds)
     np.testing.assert_array_equal(actual, expected)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "indices", "sizes", "reason"),
+    [
+        ("int64", (1, 2, 2, 4), (2, 2, 3, 2), "int64 .* to unpool"),
+        ("int32", (1, 2, 2, 3), (2, 2, 3, 2), "int32 .* to unpool"),
+        ("int32", (1, 2, 2, 4), (0, 2, 3, 2), "strides of .*0.* and windows of"),
+        ("int32", (1, 2, 2, 4), (2, 2, 0, 2), "strides of .* and windows of .*0"),
+    ],
+)
+def test_an_unpooling_that_cannot_be(
+    dtype: str, indices: Dims, sizes: tuple[int, ...], reason: str
+) -> None:
+    s = Sketch(np.random.default_rng(0))
+    inputs = [s.input((1, 2, 2, 4)), s.input(indices, dtype)]
+    options = struct.pack("<5i", SAME, *sizes)
+    y = s.op("LiteRtMaxUnpooling2D", inputs, [(1, 4, 4, 4)], custom_options=options)
+    lowered = lower_graph(read_model(s.build([y])), Limits())
+    assert re.search(reason, lowered.reasons[0])

@@ -64,6 +64,18 @@ def test_the_largest_segment_runs_on_the_gpu(caplog: pytest.LogCaptureFixture) -
     )
 
 
+def test_only_a_new_shape_of_an_input_needs_allocation() -> None:
+    s, content = with_a_detour()
+    with mixed(content) as (_, interpreter):
+        run(interpreter, s.feeds)
+        (x,) = interpreter.get_input_details()
+        interpreter.resize_tensor_input(x["index"], x["shape"])
+        interpreter.invoke()  # as before
+        interpreter.resize_tensor_input(interpreter.get_output_details()[0]["index"], (1, 2))
+        interpreter.allocate_tensors()
+        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+
+
 def test_all_segments(caplog: pytest.LogCaptureFixture) -> None:
     s, content = with_a_detour()
     with mixed(content, max_delegated_partitions=ALL) as (delegate, interpreter):
