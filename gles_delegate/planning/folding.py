@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
+from operator import is_
 
 import numpy as np
 
@@ -15,25 +16,61 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import lower, op_of
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.shaders.dispatch import Alias, Const, Operand, Value
+from gles_delegate.shaders.dispatch import Alias, Const, Operand, Shape, Value
 
 MAX_ELEMENTS = 1 << 16
 """Maximum elements of a result that is larger than its inputs; the GPU computes larger ones."""
 COMPUTES = "a step computes more than a copy"
 
 
-def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Array] | None:
+@dataclass(frozen=True)
+class _Fold:
+    """A node's constants, and what they follow from.
+
+    Attributes:
+        tensors: The node's inputs and outputs.
+        shapes: Of these, as far as they are known.
+    """
+
+    tensors: Sequence[Tensor]
+    shapes: Sequence[Shape | None]
+    results: Sequence[Tensor] | None
+
+
+class Folds:
+    """The constants of a graph's own nodes, for the sizes that were lowered last.
+
+    A tensor that comes out equal for other sizes stays the same object, and so do those that
+    follow from it.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[int, _Fold] = {}
+
+    def fold(self, node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Tensor] | None:
+        """What `fold` returns, which is called for inputs that have changed."""
+        if not _is_foldable(node, is_sized):
+            return None
+        tensors = [node.graph.tensors[i] for i in (*node.inputs, *node.outputs) if i >= 0]
+        shapes = [node.shapes.get(tensor.index) for tensor in tensors]
+        last = self._last.get(node.index)
+        if last and shapes == last.shapes and all(map(is_, tensors, last.tensors)):
+            return last.results
+        results = fold(node, is_sized)
+        if results and last and last.results:
+            pairs = zip(results, last.results, strict=True)
+            results = [old if _are_equal(new, old) else new for new, old in pairs]
+        self._last[node.index] = _Fold(tensors, shapes, results)
+        return results
+
+
+def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Tensor] | None:
     """The outputs of a node that depends only on constants and shapes; None for any other.
 
     Args:
         is_sized: Returns whether the shape of a tensor is known.
     """
-    tensors = node.graph.tensors
-    inputs = [tensors[i] for i in node.inputs if i >= 0]
-    if not inputs or not node.outputs:
-        return None
-    by_shapes = op_of(node.op).folds_shapes
-    if not all(is_sized(t.index) if by_shapes else t.is_constant for t in inputs):
+    if not _is_foldable(node, is_sized):
         return None
     try:
         with np.errstate(all="ignore"):
@@ -44,12 +81,29 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Array] | N
         return None
     if results is None:
         return None
-    most = max(MAX_ELEMENTS, *(prod(tensor.shape) for tensor in inputs))
+    tensors = node.graph.tensors
+    most = max(MAX_ELEMENTS, *(prod(tensors[i].shape) for i in node.inputs if i >= 0))
     fits = (
         array.size <= most and array.dtype == np.dtype(tensors[index].dtype)
         for array, index in zip(results, node.outputs, strict=True)
     )
-    return results if all(fits) else None
+    return _constants(node, results) if all(fits) else None
+
+
+def _is_foldable(node: NodeView, is_sized: Callable[[int], bool]) -> bool:
+    """Whether a node depends only on constants and shapes."""
+    inputs = [i for i in node.inputs if i >= 0]
+    if not inputs or not node.outputs:
+        return False
+    if op_of(node.op).folds_shapes:
+        return all(map(is_sized, inputs))
+    return all(node.graph.tensors[i].is_constant for i in inputs)
+
+
+def _are_equal(one: Tensor, other: Tensor) -> bool:
+    """Whether two constants have the same values and facts."""
+    a, b = one.data, other.data
+    return one == other and a is not None and b is not None and np.array_equal(a, b)
 
 
 def require_foldable(node: NodeView) -> None:
@@ -60,12 +114,14 @@ def require_foldable(node: NodeView) -> None:
             compute(node)
 
 
-def set_constants(tensors: list[Tensor], node: NodeView, results: Sequence[Array]) -> None:
-    """Replace a node's outputs by constants."""
+def _constants(node: NodeView, results: Sequence[Array]) -> Sequence[Tensor]:
+    """A node's outputs as constants."""
+    tensors = node.graph.tensors
     is_half = [tensors[i].dtype for i in node.inputs] == ["float16"]
-    for index, array in zip(node.outputs, results, strict=True):
-        has_half_values = is_half and array.dtype == np.float32
-        tensors[index] = replace(folded(tensors[index], array), is_half=has_half_values)
+    return [
+        replace(folded(tensors[index], array), is_half=is_half and array.dtype == np.float32)
+        for index, array in zip(node.outputs, results, strict=True)
+    ]
 
 
 def folded(tensor: Tensor, array: Array) -> Tensor:

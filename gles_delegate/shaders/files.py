@@ -66,7 +66,12 @@ class Body:
 
         Drivers parse all functions: of a small shader, that takes half of the front end's time.
         """
-        return _called(self.pieces, frozenset(_WORD.findall(code)) & {n for n, _, _ in self.pieces})
+        return _called(self.pieces, _words(code) & {n for n, _, _ in self.pieces})
+
+
+@lru_cache(1 << 8)
+def _words(code: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(code))
 
 
 @lru_cache(1 << 8)
