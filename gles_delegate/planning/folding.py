@@ -15,7 +15,7 @@ from gles_delegate.model.graph import Array, Tensor
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import lower, op_of
-from gles_delegate.ops.lib.views import Copy
+from gles_delegate.ops.lib.views import Copy, View
 from gles_delegate.shaders.dispatch import Alias, Const, Operand, Shape, Value
 
 MAX_ELEMENTS = 1 << 16
@@ -176,7 +176,21 @@ def _moved(node: NodeView) -> Sequence[Array]:
 
 def _copy(copy: Copy, source: Array, result: Array, fill: Array | int) -> None:
     """The same as glsl/view.glsl, on elements in row-major order."""
-    target, output, layout = copy.target, copy.output, copy.layout
+    target, output = copy.target, copy.output
+    is_whole = copy.layout.is_whole(copy.reads[0]) and source.size == copy.reads[0].elements
+    elements = source if is_whole else _shown(copy.layout, source, fill)
+    if target is None:
+        result[:] = elements
+        return
+    pixel = np.arange(target.pixels)
+    pixel = pixel // target.row * target.out_row + pixel % target.row + target.out_pixel
+    channels = slice(target.out_channel, target.out_channel + target.channels)
+    elements = elements.reshape(target.pixels, target.channels)
+    result.reshape(output.pixels, output.channels)[pixel, channels] = elements
+
+
+def _shown(layout: View, source: Array, fill: Array | int) -> Array:
+    """The elements of a view, in order."""
     index, inside = np.array(layout.offset), np.array(True)
     dimensions = zip(layout.sizes, layout.strides, *layout.bounds, strict=True)
     for axis, (size, stride, low, high) in enumerate(dimensions):
@@ -192,11 +206,4 @@ def _copy(copy: Copy, source: Array, result: Array, fill: Array | int) -> None:
     elements: Array = np.full(prod(layout.sizes), fill, source.dtype)
     if source.size:
         elements = np.where(inside, source[np.where(inside, index, 0)], fill).astype(source.dtype)
-    if target is None:
-        result[:] = elements.reshape(-1)
-        return
-    pixel = np.arange(target.pixels)
-    pixel = pixel // target.row * target.out_row + pixel % target.row + target.out_pixel
-    channels = slice(target.out_channel, target.out_channel + target.channels)
-    elements = elements.reshape(target.pixels, target.channels)
-    result.reshape(output.pixels, output.channels)[pixel, channels] = elements
+    return elements.reshape(-1)

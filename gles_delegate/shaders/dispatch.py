@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, replace
+from functools import cached_property
 from math import ceil, prod
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -36,11 +37,11 @@ class _Texels:
     def channels(self) -> int:
         return self.shape[-1] if self.shape else 1
 
-    @property
+    @cached_property
     def pixels(self) -> int:
         return prod(self.shape[:-1])
 
-    @property
+    @cached_property
     def slices(self) -> int:
         return ceil(self.channels / 4)
 
@@ -56,7 +57,7 @@ class _Texels:
     def texel_bytes(self) -> int:
         return 8 if self.kind == "half" else 16
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return self.texels * self.texel_bytes
 
@@ -333,7 +334,7 @@ class Operation:
         """Constants and sizes of its shader; none before it has one."""
         return {}
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """Everything that is read: `reads`, then the operands of the epilogue."""
         return self.reads + call_operands(self.epilogue)
