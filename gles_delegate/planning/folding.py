@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
@@ -20,6 +20,8 @@ from gles_delegate.shaders.dispatch import Alias, Const, Operand, Shape, Value
 
 MAX_ELEMENTS = 1 << 16
 """Maximum elements of a result that is larger than its inputs; the GPU computes larger ones."""
+SMALL_BYTES, MOST_SMALL = 128, 256
+"""Maximum bytes of an input, and of the outputs, that are kept by value, and how many nodes are."""
 COMPUTES = "a step computes more than a copy"
 
 
@@ -46,6 +48,7 @@ class Folds:
 
     def __init__(self) -> None:
         self._last: dict[int, _Fold] = {}
+        self._small: dict[Hashable, Sequence[Array]] = {}
 
     def fold(self, node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Tensor] | None:
         """What `fold` returns, which is called for inputs that have changed."""
@@ -56,12 +59,26 @@ class Folds:
         last = self._last.get(node.index)
         if last and shapes == last.shapes and all(map(is_, tensors, last.tensors)):
             return last.results
-        results = fold(node, is_sized)
+        results = self._folded(node)
         if results and last and last.results:
             pairs = zip(results, last.results, strict=True)
             results = [old if _are_equal(new, old) else new for new, old in pairs]
         self._last[node.index] = _Fold(tensors, shapes, results)
         return results
+
+    def _folded(self, node: NodeView) -> Sequence[Tensor] | None:
+        """What `fold` returns for a foldable node; equal nodes of few numbers are computed once."""
+        key = _key(node)
+        if key is not None and key in self._small:
+            return _constants(node, self._small[key])
+        arrays = _computed(node)
+        if arrays is None:
+            return None
+        if key is not None and sum(array.nbytes for array in arrays) <= SMALL_BYTES:
+            if len(self._small) == MOST_SMALL:
+                del self._small[next(iter(self._small))]
+            self._small[key] = arrays
+        return _constants(node, arrays)
 
 
 def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Tensor] | None:
@@ -70,8 +87,12 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Tensor] | 
     Args:
         is_sized: Returns whether the shape of a tensor is known.
     """
-    if not _is_foldable(node, is_sized):
-        return None
+    arrays = _computed(node) if _is_foldable(node, is_sized) else None
+    return None if arrays is None else _constants(node, arrays)
+
+
+def _computed(node: NodeView) -> Sequence[Array] | None:
+    """The outputs of a node that is foldable; None if the GPU computes them."""
     try:
         with np.errstate(all="ignore"):
             results = _results(node)
@@ -87,7 +108,26 @@ def fold(node: NodeView, is_sized: Callable[[int], bool]) -> Sequence[Tensor] | 
         array.size <= most and array.dtype == np.dtype(tensors[index].dtype)
         for array, index in zip(results, node.outputs, strict=True)
     )
-    return _constants(node, results) if all(fits) else None
+    return results if all(fits) else None
+
+
+def _key(node: NodeView) -> Hashable:
+    """Equal for nodes that compute the same; None for one with a large or computed input."""
+    own, tensors = node.node, node.graph.tensors
+    if own.subgraphs or (own.custom_options is not None and own.custom_options.size):
+        return None
+    contents: list[Hashable] = []
+    for tensor in (tensors[i] if i >= 0 else None for i in own.inputs):
+        if tensor is None:
+            contents.append(None)
+        elif tensor.data is None or tensor.data.nbytes > SMALL_BYTES or tensor.sparsity:
+            return None
+        else:
+            facts = tensor.dtype, tensor.shape, tensor.quantization
+            contents.append((*facts, tensor.data.tobytes()))
+    results = tuple((tensors[i].dtype, tensors[i].quantization) for i in own.outputs)
+    options = op_of(own.op).options.read(own)
+    return own.op, own.version, options, tuple(contents), results
 
 
 def _is_foldable(node: NodeView, is_sized: Callable[[int], bool]) -> bool:

@@ -780,7 +780,8 @@ def test_constants_that_no_size_touches_are_folded_once(monkeypatch: pytest.Monk
     twice = s.op("MUL", [length, two], [s.tensor((1,), "int32")])
     half = s.op("MUL", [s.constant(np.int32([2])), two], [s.tensor((1,), "int32")])
     shape = s.op("CONCATENATION", [twice, half], [s.tensor((2,), "int32")], axis=0)
-    graph = read_model(s.build([s.op("RESHAPE", [x, shape], [(12, 2)])]))
+    same = s.op("MUL", [length, two], [s.tensor((1,), "int32")])  # as a layer after the first has
+    graph = read_model(s.build([s.op("RESHAPE", [x, shape], [(12, 2)]), same]))
     lowerings = Lowerings(graph, Limits())
     computed: list[str] = []
     compute = folding._results
