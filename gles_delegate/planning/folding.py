@@ -159,15 +159,15 @@ def _constants(node: NodeView, results: Sequence[Array]) -> Sequence[Tensor]:
     tensors = node.graph.tensors
     is_half = [tensors[i].dtype for i in node.inputs] == ["float16"]
     return [
-        replace(folded(tensors[index], array), is_half=is_half and array.dtype == np.float32)
+        folded(tensors[index], array, is_half and array.dtype == np.float32)
         for index, array in zip(node.outputs, results, strict=True)
     ]
 
 
-def folded(tensor: Tensor, array: Array) -> Tensor:
+def folded(tensor: Tensor, array: Array, is_half: bool = False) -> Tensor:
     """The tensor as a constant with the values of `array`."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return replace(tensor, shape=array.shape, data=data, is_derived=True)
+    return replace(tensor, shape=array.shape, data=data, is_derived=True, is_half=is_half)
 
 
 def _results(node: NodeView) -> Sequence[Array] | None:

@@ -37,11 +37,11 @@ class _Texels:
     def channels(self) -> int:
         return self.shape[-1] if self.shape else 1
 
-    @cached_property
+    @property
     def pixels(self) -> int:
         return prod(self.shape[:-1])
 
-    @cached_property
+    @property
     def slices(self) -> int:
         return ceil(self.channels / 4)
 
@@ -57,7 +57,7 @@ class _Texels:
     def texel_bytes(self) -> int:
         return 8 if self.kind == "half" else 16
 
-    @cached_property
+    @property
     def nbytes(self) -> int:
         return self.texels * self.texel_bytes
 
