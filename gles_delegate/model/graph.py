@@ -128,8 +128,9 @@ class Tensor:
     @property
     def is_quantized(self) -> bool:
         """Whether its integers are quantized real numbers; int32 only in constants (biases)."""
-        is_allowed = self.type.may_be_steps or self.is_constant
-        return bool(self.quantization.scales) and self.type.limits is not None and is_allowed
+        if not self.quantization.scales or self.type.limits is None:
+            return False
+        return self.type.may_be_steps or self.is_constant
 
     @property
     def limits(self) -> tuple[int, int]:

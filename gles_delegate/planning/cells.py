@@ -32,6 +32,9 @@ GRU_OF_DIFFERENCE: Pattern = (
 RESET_SUM: Pattern = ("ADD", "of input", ("MUL", ("LOGISTIC", "reset"), "of state"))
 RESET_STATE: Pattern = ("MUL", ("LOGISTIC", "reset"), "state")
 
+EVERY_CELL = frozenset({"LOGISTIC", "TANH"})
+"""Ops of all these patterns."""
+
 NO_CELL = "its body computes no LSTM or GRU as Keras has them"
 PREMULTIPLIED = -1
 """Stands for a gate's input weights when the graph has multiplied by them before the loop."""

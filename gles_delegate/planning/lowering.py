@@ -19,9 +19,9 @@ from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.ops.planned import INLINED, WHILE
 from gles_delegate.ops.tensor_lists import with_lists
 from gles_delegate.ops.variables import CALL_ONCE
-from gles_delegate.planning.cells import EnclosingGraph
+from gles_delegate.planning.cells import EVERY_CELL, EnclosingGraph
 from gles_delegate.planning.checks import checked_steps
-from gles_delegate.planning.folding import fold, folded, require_foldable, set_constants
+from gles_delegate.planning.folding import Folds, fold, folded, require_foldable
 from gles_delegate.planning.inlining import Inliner, initial_tensors
 from gles_delegate.planning.unrolled import UnrolledLayer, UnrolledLayers, in_order
 from gles_delegate.planning.variables import USERS, UseCounter, Uses
@@ -85,6 +85,7 @@ def lower_graph(
     only: Collection[int] | None = None,
     values: Mapping[int, Array] | None = None,
     quantized: bool = True,
+    folds: Folds | None = None,
 ) -> Lowered:
     """Lower every node, in order, for tensors of these shapes (by default, the model's).
 
@@ -92,8 +93,10 @@ def lower_graph(
         only: Lower only these nodes.
         values: By tensor index, the values of inputs that become constants.
         quantized: Run nodes with 8-bit tensors on the GPU.
+        folds: Of earlier calls for this graph, with the same `limits` and `quantized`.
     """
-    return _Lowerer(graph, limits, shapes or {}, quantized, only, values or {}).run()
+    folds = folds or Folds()
+    return _Lowerer(graph, limits, shapes or {}, quantized, only, values or {}, folds).run()
 
 
 class _Shapes(dict[int, Shape]):
@@ -120,6 +123,7 @@ class _Lowerer:
     quantized: bool
     only: Collection[int] | None
     values: Mapping[int, Array]
+    folds: Folds
 
     def __post_init__(self) -> None:
         graph, values = self.graph, self.values
@@ -192,6 +196,8 @@ class _Lowerer:
         """The recurrent layers among the nodes, unless variables need the nodes' own order."""
         if self._counter.uses.tensors or any(t.is_variable for t in self._tensors):
             return []
+        if not {node.op for node in self._graph.nodes} >= EVERY_CELL:
+            return []
         around = EnclosingGraph((), self._tensors, self._shapes, lambda _, tensor: tensor.index)
         layers: list[UnrolledLayer] = []
         for layer, nodes in UnrolledLayers(self._graph, around).found():
@@ -238,11 +244,12 @@ class _Lowerer:
 
     def _fold(self, node: Node) -> bool:
         """Replace the results of a node that depends only on constants and shapes by constants."""
-        view = self._view(node)
-        results = fold(view, self._shapes.__contains__)
+        make = fold if self._is_inner(node) else self.folds.fold
+        results = make(self._view(node), self._shapes.__contains__)
         if results is None:
             return False
-        set_constants(self._tensors, view, results)
+        for result in results:
+            self._tensors[result.index] = result
         # Whose shapes decide the results; hosts know only the graph's own tensors.
         inputs = [i for i in self._own[node.index].inputs if i >= 0]
         known = ({i} for i in inputs if not self._tensors[i].is_constant)
@@ -335,7 +342,7 @@ class Lowerings:
     def __init__(self, graph: Graph, limits: Limits, quantized: bool = True) -> None:
         self.graph = graph
         self._quantized = quantized
-        self.lower = partial(lower_graph, graph, limits, quantized=quantized)
+        self.lower = partial(lower_graph, graph, limits, quantized=quantized, folds=Folds())
         first = self.default = self.lower()
         while examples := _examples(self.default):
             self.default = self.lower(values={**self.default.values, **examples})

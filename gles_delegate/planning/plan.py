@@ -200,17 +200,18 @@ def _operations(ported: PortedNodes) -> tuple[list[Operation], SegmentBoundary]:
             roots[step.output] = roots.get(step.source, step.source)
         elif not step.is_empty:
             reads = tuple(roots.get(read, read) for read in step.reads)
-            operations.append(replace(step, reads=reads))
+            operations.append(step if reads == step.reads else replace(step, reads=reads))
     return operations, ported.ends(roots)
 
 
 def rewritten(operations: list[Operation], scope: Scope) -> list[Operation]:
     """What to compute instead, after all of `REWRITES`."""
+    listing = Listing(operations, scope)
     for rewrite in REWRITES:
-        listing = Listing(operations, scope)
+        if not listing.is_single:
+            listing = Listing(listing.operations, scope)
         rewrite(listing)
-        operations = listing.operations
-    return operations
+    return listing.operations
 
 
 def with_kernels(operations: Sequence[Operation], scope: Scope) -> list[Dispatch]:
@@ -227,7 +228,9 @@ def _finished(dispatch: Dispatch, scope: Scope) -> Dispatch:
     Values outside the plan are not, and constants only with `Profile.half_weights`.
     """
     limits = scope.limits
-    dispatch = replace(dispatch, grid=dispatch.grid.within(limits.groups))
+    grid = dispatch.grid.within(limits.groups)
+    if grid is not dispatch.grid:
+        dispatch = replace(dispatch, grid=grid)
     if not scope.half:
         return dispatch
     stays = () if limits.profile.half_weights else Const

@@ -156,6 +156,11 @@ class Listing:
     def operations(self) -> list[Operation]:
         return [operation for slot in self._slots for operation in slot]
 
+    @property
+    def is_single(self) -> bool:
+        """Whether each place has at most one operation; rules do not match others."""
+        return all(len(slot) < 2 for slot in self._slots)
+
     def place(self, operation: Operation) -> int:
         return self._places[id(operation)]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, replace
+from functools import cached_property
 from math import ceil, prod
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
@@ -333,7 +334,7 @@ class Operation:
         """Constants and sizes of its shader; none before it has one."""
         return {}
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """Everything that is read: `reads`, then the operands of the epilogue."""
         return self.reads + call_operands(self.epilogue)

@@ -318,6 +318,62 @@ def test_sizes_that_the_file_leaves_open(
                 interpreter.allocate_tensors()
 
 
+def heads_of(s: Sketch, x: int) -> int:
+    """Two heads of four channels each, of as many places as there are."""
+    sizes = s.op("SHAPE", [x], [s.tensor((3,), "int32")], out_type=SCHEMA_NUMBERS["int32"])
+    one, two = s.constant(np.int32([1])), s.constant(np.int32([2]))
+    length = s.op("STRIDED_SLICE", [sizes, one, two, one], [s.tensor((1,), "int32")])
+    rest = [s.constant(np.int32([-1])), length, s.constant(np.int32([2, 4]))]
+    shape = s.op("CONCATENATION", rest, [s.tensor((4,), "int32")], axis=0)
+    y = s.op("RESHAPE", [x, shape], [(1, 1, 2, 4)])
+    return s.op("TRANSPOSE", [y, s.constant(np.int32([0, 2, 1, 3]))], [(1, 2, 1, 4)])
+
+
+def attention(s: Sketch, *signature: int) -> list[int]:
+    """Among all places; the graph computes how many there are."""
+    x = opened(s, *signature)
+    products = [s.constant(s.normal((8, 8))), s.constant(s.normal((8,)))]
+    y = s.op("FULLY_CONNECTED", [x, *products], [(1, 1, 8)], keep_num_dims=True)
+    query, keys = heads_of(s, y), heads_of(s, x)
+    shares = s.op("BATCH_MATMUL", [query, keys], [(1, 2, 1, 1)], adj_y=True)
+    shares = s.op("SOFTMAX", [shares], [(1, 2, 1, 1)], beta=0.5)
+    return [s.op("BATCH_MATMUL", [shares, keys], [(1, 2, 1, 4)])]
+
+
+TEN_SIZES: dict[str, tuple[Callable[[Sketch], list[int]], list[tuple[int, ...]]]] = {
+    "sequence": (lambda s: attention(s, 1, -1, 8), [(1, i, 8) for i in range(3, 13)]),
+    "batch": (lambda s: attention(s, -1, 5, 8), [(i, 5, 8) for i in range(2, 12)]),
+    "image": (down_and_up, [(1, 4 * i, 4 * (14 - i), 4) for i in range(2, 12)]),
+}
+
+
+@pytest.mark.parametrize("host", ["ours", "LiteRT's"])
+@pytest.mark.parametrize("growing", TEN_SIZES)
+def test_results_of_each_size_are_those_of_a_fresh_interpreter(
+    growing: str, host: str, context: gd.EglContext
+) -> None:
+    network, sizes = TEN_SIZES[growing]
+    s = Sketch(np.random.default_rng(0))
+    content = s.build(network(s))
+    kind = Interpreter if host == "LiteRT's" else gd.Interpreter
+
+    def made(delegate: gd.GpuDelegate) -> Any:
+        return kind(model_content=content, experimental_delegates=[delegate])
+
+    def results(interpreter: Any, x: Any) -> list[bytes]:
+        interpreter.resize_tensor_input(0, x.shape)
+        interpreter.allocate_tensors()
+        return [result.tobytes() for result in run(interpreter, [x])]
+
+    with gd.GpuDelegate(model=content, context=context) as delegate:
+        interpreter = made(delegate)
+        for size in (*sizes, sizes[0]):
+            x = s.normal(size)
+            with gd.GpuDelegate(model=content, context=context) as fresh:
+                expected = results(made(fresh), x)
+            assert results(interpreter, x) == expected
+
+
 @pytest.mark.parametrize("kind", [gd.Interpreter, Interpreter])
 @pytest.mark.parametrize("on_cpu", ["the first node", "the last node"])
 def test_open_sizes_and_nodes_on_the_cpu(kind: Callable[..., Any], on_cpu: str) -> None:

@@ -13,11 +13,13 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LLVMPIPE, SOFTWARE, UNKNOWN, Profile
 from gles_delegate.errors import ModelError
 from gles_delegate.kernels.volumes import weights_3d
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
 from gles_delegate.ops import NodeView, Options, op
 from gles_delegate.ops.lib import registry
 from gles_delegate.ops.lib.grid import make_grid
 from gles_delegate.ops.lib.packing import conv_weight_bytes
+from gles_delegate.planning import folding
 from gles_delegate.planning.lowering import Lowerings, lower_graph
 from gles_delegate.shaders.dispatch import Dispatch, Step
 from tests.op_table import OPS
@@ -767,3 +769,36 @@ def test_work_groups_of_depthwise_convolutions(profile: Profile) -> None:
         if profile is UNKNOWN:
             assert grid == make_grid(grid.pixels, grid.slices, limits)
     assert profile is UNKNOWN or len(kinds) == 1
+
+
+def test_constants_that_no_size_touches_are_folded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((1, 6, 4))
+    sizes = s.op("SHAPE", [x], [s.tensor((3,), "int32")], out_type=SCHEMA_NUMBERS["int32"])
+    one, two = s.constant(np.int32([1])), s.constant(np.int32([2]))
+    length = s.op("STRIDED_SLICE", [sizes, one, two, one], [s.tensor((1,), "int32")])
+    twice = s.op("MUL", [length, two], [s.tensor((1,), "int32")])
+    half = s.op("MUL", [s.constant(np.int32([2])), two], [s.tensor((1,), "int32")])
+    shape = s.op("CONCATENATION", [twice, half], [s.tensor((2,), "int32")], axis=0)
+    same = s.op("MUL", [length, two], [s.tensor((1,), "int32")])  # as a layer after the first has
+    graph = read_model(s.build([s.op("RESHAPE", [x, shape], [(12, 2)]), same]))
+    lowerings = Lowerings(graph, Limits())
+    computed: list[str] = []
+    compute = folding._results
+
+    def counted(node: NodeView) -> Any:
+        computed.append(node.op)
+        return compute(node)
+
+    monkeypatch.setattr(folding, "_results", counted)
+    for batch in (2, 3):  # the length stays the same, and all that follows from it
+        computed.clear()
+        lowered = lowerings.lower({x: (batch, 6, 4)})
+        assert computed == ["SHAPE", "STRIDED_SLICE"]
+        assert lowered.graph.tensors[shape].array().tolist() == [12, 4]
+        assert lowered.graph.tensors[shape] is lowerings.default.graph.tensors[shape]
+    computed.clear()
+    lowered = lowerings.lower({x: (1, 8, 4)})
+    assert computed == ["SHAPE", "STRIDED_SLICE", "MUL", "CONCATENATION"]
+    assert lowered.graph.tensors[shape].array().tolist() == [16, 4]
+    assert lowerings.default.graph.tensors[shape].array().tolist() == [12, 4]

@@ -26,6 +26,7 @@ from gles_delegate.shaders.dispatch import (
 )
 
 Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC", "WRAP"]
+_MIRRORS = get_args(Mirror)
 
 
 @dataclass(frozen=True)
@@ -260,7 +261,7 @@ def view(
         "STRIDES": layout.strides,
         "LOWER": lower,
         "UPPER": upper,
-        "MIRROR": get_args(Mirror).index(layout.mirror),
+        "MIRROR": _MIRRORS.index(layout.mirror),
         "OFFSET": layout.offset,
         "FILLED": int(fill is not None),
         "CONSECUTIVE": int(layout.strides == (1,) and not layout.upper and not area.out_channel),
