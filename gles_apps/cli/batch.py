@@ -93,11 +93,12 @@ def batch(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Run MODEL on PICTURES: files, folders, or patterns such as 'pictures/*.jpg'.
+    """Run MODEL on many PICTURES, and write a table.
 
-    The table has a row for each class, object, person or area of a picture, as `run` lists them;
-    or the outputs' numbers, if the network does not have such results. MODEL may be a bundle of a
-    face, hand, gesture, pose or holistic landmarker.
+    PICTURES are files, folders, or patterns such as 'pictures/*.jpg'. The table has a row for each
+    class, object, person or area of a picture, as `run` lists them; or the outputs' numbers, if the
+    network does not have such results. MODEL may be a bundle of a face, hand, gesture, pose or
+    holistic landmarker.
 
     Pictures that cannot be read have a reason instead of results; then it exits with status 1,
     but not with --skip-errors.

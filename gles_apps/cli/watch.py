@@ -64,7 +64,9 @@ def watch(
     as_json: bool,
     **show_options: Any,
 ) -> None:
-    """Show the results of MODEL for the frames of a camera, a video or a picture.
+    """Show what MODEL finds in a camera's or video's frames.
+
+    A picture is a video of one frame.
 
     MODEL may be a bundle of face, hand, gesture, pose or holistic.
 

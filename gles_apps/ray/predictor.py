@@ -19,11 +19,13 @@ ActorSource: TypeAlias = Any
 
 
 class Predictor(predictor.Predictor):
-    """A `gles_apps.batch.Predictor` for Ray actors::
+    """A `gles_apps.batch.Predictor` for Ray actors.
 
-        dataset.map_batches(
-            Predictor, fn_constructor_args=(path,), concurrency=(1, 8), batch_size=32
-        )
+    ```python
+    dataset.map_batches(
+        Predictor, fn_constructor_args=(path,), concurrency=(1, 8), batch_size=32
+    )
+    ```
 
     On llvmpipe, an actor uses the processors that Ray assigns to it (`num_cpus`), separate from
     other actors' processors. With `num_gpus`, it uses the GPU that Ray assigns to it. Programs

@@ -52,10 +52,10 @@ def inspect(
     drawing: Path | None,
     as_json: bool,
 ) -> None:
-    """Show which nodes of MODEL run on the GPU, why others do not, and the memory they take.
+    """Show which nodes of MODEL run on the GPU, or why not.
 
-    This needs no GPU: without --device it plans for the limits that OpenGL ES 3.1 guarantees. It
-    shows every model of a bundle.
+    It also shows the memory that they take. This needs no GPU: without --device it plans for the
+    limits that OpenGL ES 3.1 guarantees. It shows every model of a bundle.
     """
     common.require_other_files([drawing], [model])
     planned_for = "any device with OpenGL ES 3.1"

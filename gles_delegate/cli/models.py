@@ -37,7 +37,10 @@ from gles_delegate.errors import DelegateError
 def models(
     names: tuple[str, ...], folder: Path | None, files: tuple[Path, ...], as_json: bool
 ) -> None:
-    """List published models that run here; get NAME downloads one, and verifies it."""
+    """List published models that run here, or get one.
+
+    get NAME downloads a model and verifies it.
+    """
     if names and files:
         raise common.wrong_usage("expected names or --check, found both")
     is_get = names[:1] == ("get",)

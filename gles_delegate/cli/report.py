@@ -37,9 +37,10 @@ _PATHS = re.compile(r"(?<![\w.:/])/(?:[^/:;,'\"<>|()]*/)*")
 @click.option("--quick", is_flag=True, help="Measure for seconds, not for minutes.")
 @common.json_option
 def report(device: int | None, quick: bool, as_json: bool) -> None:
-    """Print JSON that describes this device: doctor, verify, and speed.
+    """Print JSON that describes this device.
 
-    The exit status is 1 if the device does not work.
+    It has the results of doctor and verify, and speed. The exit status is 1 if the device does not
+    work.
     """
     del as_json  # for errors; the report is always JSON
     state = self_test(device)

@@ -1,9 +1,11 @@
 """Windowless EGL contexts.
 
-`EglContext` has glcontext's protocol (``load``, ``with``, ``release``), so moderngl can use it::
+`EglContext` has glcontext's protocol (``load``, ``with``, ``release``), so moderngl can use it:
 
-    with EglContext() as egl_context:
-        ctx = moderngl.create_context(context=egl_context, require=310)
+```python
+with EglContext() as egl_context:
+    ctx = moderngl.create_context(context=egl_context, require=310)
+```
 """
 
 from __future__ import annotations

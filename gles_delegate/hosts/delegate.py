@@ -38,11 +38,13 @@ class GpuDelegate(NotPickled, Closing):
 
     A delegate runs one model. Giving it to an interpreter binds the model; the same thread must
     make all later calls. The interpreter is either `gles_delegate.Interpreter` or LiteRT's own,
-    which needs `model`::
+    which needs `model`:
 
-        ai_edge_litert.interpreter.Interpreter(
-            path, experimental_delegates=[GpuDelegate(model=path)]
-        )
+    ```python
+    ai_edge_litert.interpreter.Interpreter(
+        path, experimental_delegates=[GpuDelegate(model=path)]
+    )
+    ```
 
     Args:
         options: See `GpuDelegateOptions`.

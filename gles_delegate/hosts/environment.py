@@ -48,12 +48,14 @@ def litert_environment(
     share: EglContext | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Any]:
-    """An environment in which LiteRT's `CompiledModel` runs models on this package's GPU::
+    """An environment in which LiteRT's `CompiledModel` runs models on this package's GPU.
 
-        with litert_environment() as environment:
-            model = CompiledModel.from_file(
-                path, hardware_accel=HardwareAccelerator.GPU, environment=environment
-            )
+    ```python
+    with litert_environment() as environment:
+        model = CompiledModel.from_file(
+            path, hardware_accel=HardwareAccelerator.GPU, environment=environment
+        )
+    ```
 
     Each compiled model has a `GpuDelegate` with its own thread, so any thread may compile, run
     and release models. The list `environment.delegates` has one for each living model, in the

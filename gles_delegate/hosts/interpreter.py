@@ -340,12 +340,14 @@ class Interpreter(NotPickled, Closing):
         return found
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """A lock for a sequence of calls; other threads' calls wait::
+        """A lock for a sequence of calls; other threads' calls wait.
 
-            with interpreter.exclusive():
-                interpreter.set_tensor(...)
-                interpreter.invoke()
-                result = interpreter.get_tensor(...)
+        ```python
+        with interpreter.exclusive():
+            interpreter.set_tensor(...)
+            interpreter.invoke()
+            result = interpreter.get_tensor(...)
+        ```
 
         It is for threads that share an interpreter, which makes its own delegate or has one with
         `GpuDelegateOptions(own_thread=True)`. The lock is reentrant. `run` and signature

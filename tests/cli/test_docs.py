@@ -116,3 +116,10 @@ def test_what_is_prepared_or_left_out_is_there() -> None:
         for page, beginning in known:
             assert [s for s in actual if s.page == page and s.code.startswith(beginning)]
     assert len(NOT_RUN) < 6
+
+
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/tasks.md"])
+def test_the_first_program_fits_a_phone(page: str) -> None:
+    """docs/assets/site.css gives 48 columns of code to a window of 390 pixels."""
+    first = snippets(page)[0].code
+    assert [line for line in first.splitlines() if len(line) > 48] == []

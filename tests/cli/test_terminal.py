@@ -13,6 +13,7 @@ from gles_delegate.cli import benchmark, common
 from gles_delegate.report import DispatchTime, MemoryReport, ProfileReport
 from tests.support.command import call, saved
 from tests.support.example import EXAMPLES
+from tests.support.process import run_python
 from tests.support.tflite_builder import ModelBuilder
 
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
@@ -37,6 +38,15 @@ def test_lines_wrap_at_words(terminal: None, monkeypatch: pytest.MonkeyPatch) ->
     whole = call("inspect", BALL)
     assert max(map(len, whole.splitlines())) > 100
     assert wrapped.split() == whole.split()
+
+
+def test_descriptions_of_commands_end() -> None:
+    """In 80 columns, in a process of its own: Click gives commands in a test more room."""
+    code = "import sys; sys.argv[1:] = ['--help']; from gles_delegate.cli import main; main()"
+    ran = run_python(code, COLUMNS="80")
+    commands = ran.stdout.partition("Commands:\n")[2].splitlines()
+    assert len(commands) == len({line.split()[0] for line in commands}) > 9
+    assert [line for line in commands if not line.endswith(".") or line.endswith("...")] == []
 
 
 def test_a_profile_has_a_line_for_each_dispatch(

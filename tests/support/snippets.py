@@ -31,7 +31,11 @@ from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import GestureNetworks, fake_bundle, holistic_bundle, last_channel
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")))
+PAGES = (
+    "README.md",
+    "examples/notebook.md",
+    *sorted(f"docs/{path.name}" for path in ROOT.glob("docs/*.md")),
+)
 
 NOT_RUN = {
     ("docs/own-network.md", "import tensorflow as tf"): "TensorFlow is not installed for tests",
@@ -533,6 +537,24 @@ def _(names: Names) -> Iterator[None]:
     yield  # a small part of the picture is the ball, without doubt
     assert 0.01 < (names["ball"] > 0.9).mean() < 0.2
     assert (names["ball"] < 0.1).mean() > 0.8
+
+
+@before("examples/notebook.md", "import gles_apps.tasks as mp\nfrom gles_apps.tasks")
+def _(names: Names) -> Iterator[None]:
+    yield
+    assert names["boxes"].size == names["picture"].size[::-1]
+    assert {row["label"] for row in names["rows"]} == {*"0123456789"}
+    assert 20 < len(names["rows"]) < 30
+    assert names["mask"].size == (512, 144)
+    assert 0.01 < (names["ball"] > 0.9).mean() < 0.2
+    assert [len(points) for points in names["faces"].face_landmarks] == [
+        468
+    ]  # of the page's bundle
+    drawn = np.asarray(names["mesh"]) != names["photograph"].numpy_view()
+    assert drawn.any(axis=-1).mean() > 0.001
+    assert min(names["times"].values()) > 0
+    assert names["difference"] < 1e-5
+    assert len(names["devices"]) >= 1
 
 
 @before("docs/vision.md", "from gles_apps.vision import find_detector")

@@ -27,6 +27,17 @@ ONE_BY_ONE = {f"gles_apps.tasks.{name}" for name in ("audio", "components", "tas
 """Modules whose names the pages list."""
 
 
+def test_docstrings_are_markdown() -> None:
+    """The pages would show reST's "::" and its directives."""
+    files = [*ROOT.glob("gles_apps/**/*.py"), *ROOT.glob("gles_delegate/**/*.py")]
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    kinds = (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef, ast.Module)
+    texts = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)]
+    rest = re.compile(r".*::$|^ *\.\. \w.*|.*:(?:class|func|meth|mod|param|ref):.*", re.MULTILINE)
+    assert len(texts) > 2000
+    assert [found for text in texts for found in rest.findall(text)] == []
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_public_names_are_listed(module: str) -> None:
     """A name that is added goes onto a page; one that is missing breaks somebody's program."""
