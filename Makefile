@@ -115,15 +115,19 @@ test-litert: .venv/.with-test
 test-profiles: .venv/.with-test
 	$(pytest) --fresh 1 tests/litert/test_profiles.py
 
-# With each lower bound of setup.cfg, which needs a Python that these versions have wheels for.
+# With each lower bound of setup.cfg, which needs a Python that these versions have wheels for: the unit
+# tier, and the programs of the README and of docs/.
 OLDEST := python3.10
 test-oldest:
 	sed -n 's/^    \([a-zA-Z][a-zA-Z0-9_-]*\)>=\([0-9.]*\).*/\1==\2/p' setup.cfg | sort -u > .venv/oldest.txt
 	$(OLDEST) -m venv .venv/oldest
 	.venv/oldest/bin/pip install --quiet setuptools wheel hypothesis rich --constraint .venv/oldest.txt
-	.venv/oldest/bin/pip install --quiet --no-build-isolation --editable '.[cli]' --requirement .venv/oldest.txt
+	.venv/oldest/bin/pip install --quiet --no-build-isolation --editable '.[apps,cli]' --requirement .venv/oldest.txt
+	.venv/oldest/bin/pip install --quiet ml_dtypes --constraint .venv/oldest.txt
+	.venv/oldest/bin/pip install --quiet --no-deps ai-edge-litert backports-strenum  # which asks for a newer numpy
 	.venv/oldest/bin/gles-delegate doctor
 	.venv/oldest/bin/pytest tests/unit tests/gl/test_delegate.py tests/gl/test_batch.py
+	.venv/oldest/bin/pytest tests/gl/test_snippets.py -k "not toolkits"
 
 # The snippets of docs/toolkits.md, also for toolkits that are too large for the other tests.
 test-toolkits: export GLES_DELEGATE_REQUIRE = gl,windows,toolkits
