@@ -62,7 +62,8 @@ def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
     networks = {f"gles_delegate/bench/networks/{path.name}" for path in NETWORKS}
     cases = "gles_delegate/verification/cases.bin"
     assert networks
-    assert {*modules, *networks, cases, "gles_delegate/py.typed"} <= names
+    picture = "gles_delegate/bench/pictures/digits.jpg"
+    assert {*modules, *networks, picture, cases, "gles_delegate/py.typed"} <= names
     assert not [name for name in names if name.startswith(("tests", "examples", "glsl"))]
 
 
