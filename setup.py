@@ -18,6 +18,11 @@ ROOT = Path(__file__).parent
 LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 
 
+def web_address(repository: str) -> str:
+    """The address if it is one of the web; "" for others, from which pip may install, too."""
+    return repository.rstrip("/") if repository.startswith("https://") else ""
+
+
 def readme(address: str, tag: str) -> str:
     """README.md without relative links; `address` is the repository's, or ""."""
 
@@ -45,9 +50,7 @@ def urls(address: str, tag: str) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    address = os.environ.get("REPOSITORY", "").rstrip("/")
-    if not re.match("https://|$", address):
-        raise SystemExit(f"expected REPOSITORY to begin with https://, found {address!r}")
+    address = web_address(os.environ.get("REPOSITORY", ""))
     source = (ROOT / "gles_delegate" / "version.py").read_text("utf-8")
     (version,) = re.findall('^__version__ = "(.+)"', source, re.M)
     setup(

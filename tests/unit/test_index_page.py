@@ -2,8 +2,6 @@
 
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +40,8 @@ def test_without_an_address_no_link_is_broken(setup: dict[str, Any]) -> None:
     assert setup["urls"]("", "v1.2.3") == {}
 
 
-def test_an_address_of_another_kind() -> None:
-    result = subprocess.run(
-        [sys.executable, "setup.py", "--version"],
-        cwd=ROOT,
-        env={"REPOSITORY": "example.org"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "expected REPOSITORY to begin with https://, found 'example.org'" in result.stderr
+def test_pip_installs_from_other_addresses(setup: dict[str, Any]) -> None:
+    """README's first command sets the same variable."""
+    for other in ("", "file://localhost/tmp/clone", "ssh://git@example.org/a", "git@example.org:a"):
+        assert setup["web_address"](other) == ""
+    assert setup["web_address"](f"{ADDRESS}/") == ADDRESS
