@@ -104,7 +104,7 @@ test-gpus: .venv/.with-test
 test-litert: .venv/.with-test
 	for version in 2.1.0 2.2.0; do \
 		$(PYTHON) -m venv .venv/litert-$$version && \
-		.venv/litert-$$version/bin/pip install --quiet --editable '.[test]' \
+		.venv/litert-$$version/bin/pip install --quiet --editable $(for_tests) \
 			ai-edge-litert==$$version && \
 		.venv/litert-$$version/bin/pytest tests/litert/test_host.py tests/litert/test_mixed.py \
 			tests/litert/test_compiled_model.py \
@@ -115,22 +115,27 @@ test-litert: .venv/.with-test
 test-profiles: .venv/.with-test
 	$(pytest) --fresh 1 tests/litert/test_profiles.py
 
-# With each lower bound of setup.cfg, which needs a Python that these versions have wheels for.
+# With each lower bound of setup.cfg, which needs a Python that these versions have wheels for: the unit
+# tier, and the programs of the README and of docs/.
 OLDEST := python3.10
 test-oldest:
-	sed -n 's/^    \([a-zA-Z][a-zA-Z0-9_-]*\)>=\([0-9.]*\).*/\1==\2/p' setup.cfg | sort -u > .venv/oldest.txt
+	sed -n 's/^ *\([a-zA-Z][a-zA-Z0-9_-]*\)>=\([0-9.]*\).*/\1==\2/p' setup.cfg tests/requirements.txt | \
+		sort -u > .venv/oldest.txt
 	$(OLDEST) -m venv .venv/oldest
 	.venv/oldest/bin/pip install --quiet setuptools wheel hypothesis rich --constraint .venv/oldest.txt
-	.venv/oldest/bin/pip install --quiet --no-build-isolation --editable '.[cli]' --requirement .venv/oldest.txt
+	.venv/oldest/bin/pip install --quiet --no-build-isolation --editable '.[apps,cli]' --requirement .venv/oldest.txt
+	.venv/oldest/bin/pip install --quiet ml_dtypes --constraint .venv/oldest.txt
+	.venv/oldest/bin/pip install --quiet --no-deps ai-edge-litert backports-strenum  # which asks for a newer numpy
 	.venv/oldest/bin/gles-delegate doctor
 	.venv/oldest/bin/pytest tests/unit tests/gl/test_delegate.py tests/gl/test_batch.py
+	.venv/oldest/bin/pytest tests/gl/test_snippets.py -k "not toolkits"
 
 # The snippets of docs/toolkits.md, also for toolkits that are too large for the other tests.
 test-toolkits: export GLES_DELEGATE_REQUIRE = gl,windows,toolkits
 test-toolkits:
 	tools/setup-debian "$(PYTHON)" $(windows)
 	test -x .venv/toolkits/bin/python || $(PYTHON) -m venv .venv/toolkits
-	.venv/toolkits/bin/pip install -q -e '.[test]' -r examples/requirements.txt kivy panda3d vispy vtk
+	.venv/toolkits/bin/pip install -q -e $(for_tests) kivy panda3d vispy vtk
 	.venv/toolkits/bin/pytest tests/gl/test_snippets.py -k 'toolkits and not GTK'
 	tools/setup-debian /usr/bin/python3 gir1.2-gtk-4.0 python3-gi  # for the system's Python alone
 	test -x .venv/gtk/bin/python || /usr/bin/python3 -m venv --system-site-packages .venv/gtk
@@ -176,6 +181,7 @@ docs: .venv/.with-docs
 	$(bin)/mkdocs build --strict
 	$(bin)/python tools/look-at-docs
 
+# REPOSITORY is the address to which the links of an index page lead, see setup.py.
 # build/ keeps files that are gone from the checkout, and setuptools would ship them.
 wheel: debian
 	rm -rf build dist
@@ -200,10 +206,21 @@ debian:
 .venv: | debian
 	mkdir -p $@
 
-# The stamp of an installed extra: .venv/.with-test, .venv/.with-examples. The tests and the pages run
-# every example.
-.venv/.with-%: setup.cfg pyproject.toml examples/requirements.txt | .venv
+# The stamp of an installed extra: .venv/.with-examples, .venv/.with-ray.
+.venv/.with-%: setup.cfg pyproject.toml | .venv
 	$(PYTHON) -m venv .venv
-	$(bin)/pip install --quiet --editable '.[$*]' \
-		$(if $(filter docs test,$*),--requirement examples/requirements.txt)
+	$(bin)/pip install --quiet --editable '.[$*]'
+	touch $@
+
+# What the project's developers need is no extra. The tests and the pages run every example.
+# Files, as pip knows dependency groups since 25.1, and Debian 12 has 23.0.
+for_tests := '.[apps,cli,examples,plot]' --requirement tests/requirements.txt \
+	--requirement examples/requirements.txt
+.venv/.with-test: tests/requirements.txt examples/requirements.txt setup.cfg pyproject.toml | .venv
+	$(PYTHON) -m venv .venv
+	$(bin)/pip install --quiet --editable $(for_tests)
+	touch $@
+
+.venv/.with-docs: tools/docs-requirements.txt .venv/.with-test
+	$(bin)/pip install --quiet --requirement tools/docs-requirements.txt
 	touch $@

@@ -1,11 +1,11 @@
 """Apps of the delegate: tasks in the shape of MediaPipe's, decoders, live apps, batches and Ray.
 
-Its version is 0.x: public names, which the pages of the documentation show, may change.
+It is released with the delegate, and has its version.
 """
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.1"
+from gles_delegate.version import __version__ as __version__
 
 if not TYPE_CHECKING:
 

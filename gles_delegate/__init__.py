@@ -1,5 +1,7 @@
 """GPU inference for TensorFlow Lite / LiteRT models on OpenGL ES 3.1, wherever EGL runs."""
 
+from typing import TYPE_CHECKING
+
 from gles_delegate.bench.compatibility import CompatibilityList
 from gles_delegate.errors import (
     ContextError,
@@ -28,6 +30,7 @@ from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.options import GpuDelegateOptions, InferencePreference, InferencePriority
 from gles_delegate.report import DelegationReport, DispatchTime, MemoryReport, ProfileReport
 from gles_delegate.runtime.invocation import Invocation
+from gles_delegate.support.moved import MOVED, place_of, refuse_imports
 from gles_delegate.version import __version__ as __version__
 
 __all__ = [
@@ -69,3 +72,13 @@ __all__ = [
     "litert_environment",
     "load_delegate",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        reason = f": {place_of(name)}" if name in MOVED else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{reason}")
+
+
+refuse_imports()

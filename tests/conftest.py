@@ -148,7 +148,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+# In quotes: pytest 7.4 does not have the name.
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter") -> Iterator[None]:
     yield  # what pytest writes itself
     for line in (sampling.report(), skipped(terminalreporter.stats.get("skipped", []))):
         if line:

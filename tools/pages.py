@@ -21,6 +21,7 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)", re.M)
 START = """set -exo pipefail
 sudo() { "$@"; }
 export DEBIAN_FRONTEND=noninteractive
+export REPOSITORY="file://localhost$PWD"
 echo 'APT::Get::Assume-Yes "true";' > /etc/apt/apt.conf.d/assume-yes
 """
 
@@ -36,6 +37,11 @@ def commands(page: Path) -> Iterator[str]:
 
 
 def page_script(pages: Iterable[Path]) -> str:
-    """A shell command that runs the commands of pages one after the other until one fails."""
-    lines = "\n".join(command for page in pages for command in commands(page))
-    return f"bash -c {shlex.quote(START + lines)} < /dev/null"
+    """A shell command that runs the commands of pages one after the other until one fails.
+
+    It runs in a clone, or in an empty folder if the pages make one.
+    """
+    lines = [command for page in pages for command in commands(page)]
+    if any(line.startswith("git clone") for line in lines):
+        lines.insert(0, 'cd "$(mktemp -d)"')
+    return f"bash -c {shlex.quote(START + chr(10).join(lines))} < /dev/null"

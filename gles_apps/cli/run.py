@@ -128,7 +128,8 @@ def _inputs(model: TaskModel, inputs: Sequence[str]) -> tuple[Path | None, list[
     if model.landmarker is not None:
         if len(inputs) != 1 or not is_picture(inputs[0]):
             raise common.wrong_usage("expected one --input, a picture, for a bundle")
-        return Path(inputs[0]), [Path(inputs[0])]
+        picture = common.file_of(inputs[0])
+        return picture, [picture]
     graph = model.file.graph()
     files = tensor_files.files_by_tensor(graph, graph.inputs, inputs, "input")
     shown = [path for path in files.values() if is_picture(str(path))]

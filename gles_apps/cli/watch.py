@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     metavar="PIPELINE",
     help="GStreamer's elements up to raw video, such as 'v4l2src ! decodebin'.",
 )
-@click.option("--video", type=common.PATH, metavar="FILE")
-@click.option("--picture", type=common.PATH, metavar="FILE")
+@click.option("--video", type=common.FILE, metavar="FILE")
+@click.option("--picture", type=common.FILE, metavar="FILE")
 @options.task_option
 @options.kind_option
 @options.labels_option

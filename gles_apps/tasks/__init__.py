@@ -15,6 +15,12 @@ from gles_apps.tasks.options import BaseOptions
 from gles_apps.tasks.paths import register_paths
 from gles_apps.tasks.task import TaskReport
 
+SOLUTIONS = (
+    "solutions", "FaceDetection", "FaceMesh", "Hands", "Holistic", "Objectron", "Pose",
+    "SelfieSegmentation",
+)  # fmt: skip
+"""MediaPipe's module of what came before tasks, and its classes."""
+
 tasks = sys.modules[__name__]
 """This module: ``mp.tasks.vision`` is ``mp.vision``."""
 
@@ -34,7 +40,10 @@ if not TYPE_CHECKING:
 
     def __getattr__(name):
         reason = ""
-        if name == "solutions":
+        places = [place for place in (vision, audio) if hasattr(place, name)]
+        if places:
+            reason = f": it is in {places[0].__name__}"
+        elif name in SOLUTIONS:
             reason = (
                 ": the older solutions became tasks, such as vision.FaceLandmarker; the page "
                 "Porting has a table"

@@ -72,13 +72,24 @@ class Planes:
 
 
 def as_pillow(picture: Any) -> Pictures.Image:
-    """Pillow's picture of an `Image`, of Pillow's own, or of uint8 [height, width, channels]."""
+    """Pillow's picture of an `Image`, of Pillow's own, or of uint8 [height, width, channels].
+
+    Raises:
+        ValueError: It is none of these.
+    """
     pictures = pillow()
+    expected = "expected an Image, a picture of Pillow or an array uint8 [height, width, channels]"
+    if isinstance(picture, str | bytes | os.PathLike):
+        raise ValueError(f"{expected}, found {picture!r}: open the file with PIL.Image.open")
     shown: Pictures.Image = picture
     if not isinstance(picture, pictures.Image):
         array = picture.numpy_view() if isinstance(picture, Image) else np.asarray(picture)
         gray = array.ndim == 3 and array.shape[2] == 1
-        shown = pictures.fromarray(array[..., 0] if gray else array)
+        try:
+            shown = pictures.fromarray(array[..., 0] if gray else array)
+        except TypeError as error:
+            found = f"{array.dtype} {list(array.shape)}"
+            raise ValueError(f"{expected}, found {found}") from error
     return shown
 
 

@@ -54,7 +54,8 @@ def find_detector(
         decoding. `read_detections` accepts all of them.
 
     Raises:
-        ValueError: No preset has such outputs, or several kinds of YOLO networks have.
+        ValueError: No preset has such outputs, or several kinds of YOLO networks have; a `Detector`
+            or a `YoloDetector` of your own says how to read them.
         ModelError: The metadata is damaged, or does not fit the outputs (also a ValueError).
 
     Examples:
@@ -88,7 +89,7 @@ def find_detector(
         "expected the outputs of a detector of faces, palms or poses, of TensorFlow's SSD, of "
         "TFLite_Detection_PostProcess or of YOLO, found "
         f"{[list(shape) for shape in output_shapes]} for an input {list(input_shape)}; another "
-        "task may fit, and in Python a Detector or a YoloDetector says how to read others"
+        "task may fit"
     )
 
 

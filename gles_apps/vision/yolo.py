@@ -164,6 +164,7 @@ def find_yolo(
     fitting = [each for each in readings if _is_consistent(each, kind or "", task, labels)]
     if len(fitting) == 1 or not (readings or kind):
         return fitting[0] if fitting else None
+    unnamed = [each.classes for each in readings if _is_consistent(each, kind or "", task, 0)]
     options = ", ".join(dict.fromkeys(map(_described, fitting or readings))) or "no kind"
     shapes = f"{list(map(list, output_shapes))} for an input {list(input_shape)}"
     if fitting:
@@ -171,6 +172,12 @@ def find_yolo(
             f"expected outputs of one kind of YOLO network, found {shapes}, which suit {options}; "
             f"name the kind, such as kind={fitting[0].kind!r} or --kind {fitting[0].kind}, pass "
             "the labels, or make a YoloDetector"
+        )
+    if unnamed:
+        wanted = " or ".join(map(str, sorted({*unnamed})))
+        raise ValueError(
+            f"expected a label for each of {wanted} classes, found {labels}, for a YOLO network "
+            f"with the outputs {shapes}"
         )
     raise ValueError(
         f"expected the outputs of a YOLO network of the kind {kind or 'any'}, for the task "

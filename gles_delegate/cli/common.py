@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import re
 import sys
 import textwrap
@@ -21,8 +22,10 @@ from rich.progress import Progress
 from rich.table import Column, Table
 from rich.text import Text
 
+from gles_delegate.cli.shipped import advice_on_missing, located
 from gles_delegate.errors import DelegateError, sentence_of
 from gles_delegate.report import without_nan
+from gles_delegate.runtime.programs import COMPILING, KEEPING
 from gles_delegate.support.outputs import FilePath
 from gles_delegate.support.outputs import require_other_files as require_others
 
@@ -44,7 +47,34 @@ cache_option = click.option(
 device_option = click.option(
     "--device", type=click.IntRange(0), help="A device that doctor lists; default: the best."
 )
-model_argument = click.argument("model", type=PATH)
+
+
+class _Model(click.Path):
+    """The path of a model, or the name of one of the package's."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Path:
+        return located(Path(os.fsdecode(super().convert(value, param, ctx))))
+
+
+class _File(click.Path):
+    """The path of a file that is read, or the name of one of the package's."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Path:
+        return file_of(os.fsdecode(super().convert(value, param, ctx)))
+
+
+def file_of(text: str) -> Path:
+    """The path of a file that is read, or of one of the package's.
+
+    Raises click's error for an address, whose path would lack a slash.
+    """
+    if re.match("https?:", text):
+        raise wrong_usage(f"expected a file, found the address {text}: download the file first")
+    return located(Path(text))
+
+
+FILE = _File()
+model_argument = click.argument("model", type=_Model())
 input_option = click.option(
     "--input",
     "inputs",
@@ -129,10 +159,25 @@ class _Printable:
         return getattr(self.raw, name)
 
 
-def _clean(record: logging.LogRecord) -> bool:
-    record.msg = printable(record.getMessage())
-    record.args = ()
-    return True
+class ForShell(logging.Filter):
+    """Logged texts are `printable`, and say the command's option, if it has one, not Python's.
+
+    That shaders compile is said once, of however many models.
+    """
+
+    def __init__(self, has_cache: bool) -> None:
+        super().__init__()
+        self._has_cache = has_cache
+        self._is_compiling = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        is_new = record.msg != COMPILING or not self._is_compiling
+        self._is_compiling |= record.msg == COMPILING
+        text = text.replace(KEEPING, "; --cache FOLDER keeps them for later" * self._has_cache)
+        record.msg = printable(text)
+        record.args = ()
+        return is_new
 
 
 def command(function: F) -> F:
@@ -144,20 +189,24 @@ def command(function: F) -> F:
     @wraps(function)
     def run(*arguments: Any, **options: Any) -> None:
         logger = logging.getLogger("gles_delegate")
-        logger.addFilter(_clean)
+        for_shell = ForShell("cache" in options)
+        logger.addFilter(for_shell)
         try:
             with redirect_stdout(_Printable(sys.stdout)):
                 function(*arguments, **options)
         except BrokenPipeError:  # click handles a reader that has stopped
             raise
         except (DelegateError, ValueError, OSError) as error:
+            text = sentence_of(error)
+            if isinstance(error.__cause__, FileNotFoundError) and "model" in options:
+                text += advice_on_missing(options["model"])
             if options.get("as_json"):
-                print_json({"error": sentence_of(error)})
+                print_json({"error": text})
             else:
-                print(printable(f"gles-delegate: {sentence_of(error)}"), file=sys.stderr)
+                print(printable(f"gles-delegate: {text}"), file=sys.stderr)
             sys.exit(1)
         finally:
-            logger.removeFilter(_clean)
+            logger.removeFilter(for_shell)
 
     return click.command()(run)  # type: ignore[return-value]
 

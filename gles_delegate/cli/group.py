@@ -21,6 +21,16 @@ COMMANDS = "gles_delegate.commands"
 """The group of entry points by which packages add commands."""
 
 
+_RUN = "run computes a model's results for a picture, watch for a video or a camera"
+MEANT = {
+    **dict.fromkeys(("classify", "detect", "predict", "segment", "pose"), _RUN),
+    "track": "watch --track follows a detector's objects",
+    "help": "gles-delegate --help lists them, and gles-delegate COMMAND --help has the options",
+    **dict.fromkeys(("download", "get"), "models get NAME downloads a model"),
+}
+"""What people mean by names that other tools have for commands."""
+
+
 class Commands(JsonErrors):
     """The delegate's commands, and apps' commands, which are imported when they are called."""
 
@@ -32,11 +42,10 @@ class Commands(JsonErrors):
             if found.name == cmd_name:
                 command: click.Command = found.load()
                 return command
-        if cmd_name == "predict":  # Ultralytics' name
-            raise click.UsageError(
-                "No such command 'predict'; run computes a model's results.", ctx
-            )
-        return super().get_command(ctx, cmd_name)
+        known = super().get_command(ctx, cmd_name)
+        if known is None and cmd_name in MEANT:
+            raise click.UsageError(f"No such command {cmd_name!r}; {MEANT[cmd_name]}.", ctx)
+        return known
 
 
 @click.group(

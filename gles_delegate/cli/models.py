@@ -12,7 +12,8 @@ import click
 
 from gles_delegate.cli import common
 from gles_delegate.cli.download import download
-from gles_delegate.cli.published import PublishedModel, digest_of, published
+from gles_delegate.cli.published import PublishedModel, digest_of, published, without_ending
+from gles_delegate.cli.shipped import networks
 from gles_delegate.errors import DelegateError
 
 
@@ -65,19 +66,15 @@ def _named(names: Sequence[str], known: Sequence[PublishedModel]) -> list[Publis
     """The models of these names, which may lack their ending; each once."""
     if not names:
         raise common.wrong_usage("expected get NAME, found no name")
-    listed = {_without_ending(model.name): model for model in known}
+    listed = {without_ending(model.name): model for model in known}
     for name in names:
-        if (short := _without_ending(name)) not in listed:
+        if (short := without_ending(name)) not in listed:
             part = [name for name in listed if short.lower() in name]
             near = part[:1] or difflib.get_close_matches(short.lower(), listed, 1)
             hint = f"; did you mean {listed[near[0]].name}?" if near else ""
             expected = "expected a name that `gles-delegate models` lists"
             raise common.wrong_usage(f"{expected}, found {name!r}{hint}")
-    return [listed[name] for name in dict.fromkeys(map(_without_ending, names))]
-
-
-def _without_ending(name: str) -> str:
-    return name.removesuffix(".tflite").removesuffix(".task")
+    return [listed[name] for name in dict.fromkeys(map(without_ending, names))]
 
 
 def _list(chosen: Sequence[PublishedModel], is_whole: bool, as_json: bool) -> None:
@@ -94,6 +91,9 @@ def _list(chosen: Sequence[PublishedModel], is_whole: bool, as_json: bool) -> No
         common.print_text(
             "`gles-delegate models get NAME` downloads one; without get, it shows the license and "
             "the address. One without a size is not downloaded: its SHA-256 is not known."
+        )
+        common.print_text(
+            f"With the package come {', '.join(sorted(networks()))}: commands take their names."
         )
 
 

@@ -40,6 +40,10 @@ def published() -> list[PublishedModel]:
     ]
 
 
+def without_ending(name: str) -> str:
+    return name.removesuffix(".tflite").removesuffix(".task")
+
+
 def digest_of(file: Path, most: int) -> tuple[str, int]:
     """SHA-256, in hexadecimal, and size of a file, or of more than `most` bytes of a larger one.
 

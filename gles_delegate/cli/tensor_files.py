@@ -11,12 +11,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from gles_delegate.cli import common
 from gles_delegate.cli.common import wrong_usage
 from gles_delegate.errors import reason_of
 from gles_delegate.hosts.shapes import label as label
 from gles_delegate.hosts.shapes import naming_new_shapes as naming_new_shapes
 from gles_delegate.image.pictures import (
     PICTURES,
+    FoundVideo,
     as_tensor,
     channels_last,
     converted,
@@ -72,7 +74,7 @@ def files_by_tensor(
             )
         if index in files:
             raise wrong_usage(f"{kind} {index} is given twice: {files[index]} and {file}")
-        files[index] = Path(file)
+        files[index] = common.file_of(file)
     return files
 
 
@@ -132,7 +134,10 @@ def _naming_picture(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ValueError(f"cannot read the picture {path}: {reason_of(error)}") from error
+        reason = reason_of(error)
+        if isinstance(error, FoundVideo):
+            reason += f": `gles-delegate watch MODEL --video {path}` reads it"
+        raise ValueError(f"cannot read the picture {path}: {reason}") from error
 
 
 def real_values(array: Array, tensor: Tensor) -> Array:

@@ -601,13 +601,17 @@ class Interpreter(NotPickled, Closing):
             f"Invalid tensor index {tensor_index} exceeds max tensor index {len(every)}"
         )
 
-    @cached_property
+    @property
     def metadata(self) -> Metadata:
         """The author's description of the model, such as its normalization and labels.
 
         Raises:
             ModelError: It is damaged.
         """
+        return self._metadata
+
+    @cached_property
+    def _metadata(self) -> Metadata:
         return read_metadata(self._graph)
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gles_delegate.image.transform import ImageTransform
-from gles_delegate.model.files import read_regular
+from gles_delegate.model.files import VIDEO, read_regular
 from gles_delegate.model.graph import Array
 from gles_delegate.support.optional import pillow
 
@@ -41,6 +42,10 @@ def channels_last(shape: Sequence[int]) -> tuple[int, ...]:
     if len(shape) == 4 and shape[1] == 3 and min(shape[2:]) > 4:
         return (shape[0], *shape[2:], 3)
     return tuple(shape)
+
+
+class FoundVideo(OSError):
+    """What should be a picture is a video."""
 
 
 def load(source: bytes | str | os.PathLike[str], name: str | None = None) -> Image:
@@ -80,6 +85,8 @@ def opened(content: bytes, name: str | None = None) -> Image:
         picture: Image = pictures.open(BytesIO(content), formats=formats)
         return picture
     except pictures.UnidentifiedImageError as error:  # its text has an object's address
+        if re.match(VIDEO, content[:16], re.DOTALL):
+            raise FoundVideo("expected a picture, found a video") from error
         kind = _other_format(content, name)
         known = f", {kind}: not one of {', '.join(FORMATS)}" if kind else ""
         raise OSError(f"expected a picture, found bytes of another kind{known}") from error

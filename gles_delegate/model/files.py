@@ -14,9 +14,16 @@ from gles_delegate.errors import ModelError
 from gles_delegate.model.schema import FILE_IDENTIFIER
 
 _ONNX = "an ONNX model: export it to .tflite from where it was made, or convert it with onnx2tf"
-_TORCH = "a PyTorch file: convert the model to .tflite with litert-torch"
+_TORCH = (
+    "a PyTorch file: convert the model to .tflite with litert-torch, or one of Ultralytics with "
+    "`yolo export model=FILE format=tflite`"
+)
 _KERAS = "a Keras model: convert it with tf.lite.TFLiteConverter.from_keras_model"
 _SAVED = "a SavedModel of TensorFlow: convert it with tf.lite.TFLiteConverter.from_saved_model"
+VIDEO = (
+    rb".{4}ftyp(?!hei|mif)|\x1aE\xdf\xa3|RIFF.{4}AVI |\0\0\x01\xba|G.{3}[\x10-\x3f]|FLV\x01|OggS"
+)
+"""The first bytes of videos: MP4 and MOV, Matroska and WebM, AVI, MPEG, FLV, Ogg."""
 _KINDS = (
     (rb"[\t\n\r -~]{8,}\Z", "a text: the model is a file that ends in .tflite"),
     (rb"version https://git-lfs", "a Git LFS pointer: get the file itself with `git lfs pull`"),
@@ -32,6 +39,7 @@ _KINDS = (
     (rb"\x08[\x02-\x40][\x12\x1a\x22\x28\x32\x3a\x42]|.{4}ORTM", _ONNX),
     (rb"\0*PK\x03\x04", "a zip file: a bundle of models (.task) is for the task that it names"),
     (rb"\xff\xd8\xff|\x89PNG|GIF8|BM|RIFF.{4}WEBP", "a picture: the model comes first"),
+    (VIDEO, "a video: the model comes first"),
     (rb"\x1f\x8b", "compressed: unpack it with gunzip or tar"),
 )  # fmt: skip
 """Patterns of the first bytes, and what the file is; the last that matches counts."""
@@ -64,6 +72,13 @@ def advice_on_folder(folder: Path) -> str:
     models = sorted(file.name for file in folder.glob("*.tflite"))
     found = f"with {', '.join(models[:3])}" if models else "without a .tflite file"
     return f"Is a directory {found}: give the path of a file"
+
+
+def advice_on_suffix(name: str) -> str:
+    """The end of a message on a file that is not there, if models in it do not run."""
+    kinds = {".onnx": _ONNX, ".ort": _ONNX, ".pt": _TORCH, ".pth": _TORCH, ".keras": _KERAS}
+    kind = kinds.get(os.path.splitext(name)[1].lower())
+    return "" if kind is None else f"; it would be {kind}"
 
 
 LITERT_TEXT = "The model is not a valid Flatbuffer buffer"

@@ -21,7 +21,12 @@ from gles_delegate.errors import ModelError, reason_of
 from gles_delegate.model.bundle import model_of, models_in
 from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.external import External, read_external
-from gles_delegate.model.files import advice_on_folder, require_regular, wrong_format
+from gles_delegate.model.files import (
+    advice_on_folder,
+    advice_on_suffix,
+    require_regular,
+    wrong_format,
+)
 from gles_delegate.model.flatbuffer import Content, FlatTable
 from gles_delegate.model.graph import Array, Graph, Node, Quantization, Signature, Tensor
 from gles_delegate.model.schema import (
@@ -144,7 +149,10 @@ def naming_file(path: str | bytes | os.PathLike[str]) -> Iterator[None]:
             name = f"{name[:_LONGEST_NAME]}..."
         reason = reason_of(error)
         if re.match(r"['\"]https?:", name):
+            name = re.sub("(https?:)/+", r"\1//", name)  # a path has one slash
             reason = "it is an address: download the file first"
+        elif isinstance(error, FileNotFoundError):
+            reason += advice_on_suffix(name.rstrip("'\""))
         raise ModelError(f"Could not open {name}: {reason}") from error
 
 

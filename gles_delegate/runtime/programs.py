@@ -30,16 +30,21 @@ _SILENCE = 2.0
 """Seconds of compiling after which the log says so."""
 
 
+COMPILING = "compiling shaders: %d of %d programs are ready%s"
+KEEPING = "; GpuDelegateOptions(serialization_dir=...) keeps them for later"
+"""What the log then says, and its advice to programs that keep none."""
+
+
 def _said_once(are_kept: bool) -> Progress:
     """Log one line if compiling takes so long that it looks like a hang."""
     end = perf_counter() + _SILENCE
-    advice = "" if are_kept else "; GpuDelegateOptions(serialization_dir=...) keeps them for later"
+    advice = "" if are_kept else KEEPING
 
     def report(done: int, total: int) -> None:
         nonlocal end
         if done < total and perf_counter() > end:
             end = inf
-            log.warning("compiling shaders: %d of %d programs are ready%s", done, total, advice)
+            log.warning(COMPILING, done, total, advice)
 
     return report
 

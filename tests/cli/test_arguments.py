@@ -1,6 +1,7 @@
 """The command line where there is no GPU: inspect, and what is wrong with arguments."""
 
 import json
+import logging
 import os
 import re
 import subprocess
@@ -14,8 +15,10 @@ import pytest
 from PIL import Image
 
 from gles_delegate.cli import benchmark, common, diagram, tensor_files
+from gles_delegate.cli.common import ForShell
 from gles_delegate.model.graph import Array, Graph, Quantization, Tensor
 from gles_delegate.report import ProfileReport
+from gles_delegate.runtime.programs import COMPILING, KEEPING
 from tests.support.command import call, call_json, picture_model, saved
 from tests.support.described_detectors import DescribedDetector
 from tests.support.example import EXAMPLES
@@ -201,6 +204,24 @@ WRONG = (
         "found bytes of another kind",
     ),
     (["run", "{pictures}", "--input", "0={folder}", "--input", "1=a"], "Is a directory"),
+    (
+        ["run", "{pictures}", "--input", "0={folder}/v.mp4", "--input", "1=a"],
+        "found a video: `gles-delegate watch MODEL --video {folder}/v.mp4` reads it",
+    ),
+    (["run", "digit_detector", "--input", "{folder}/v.mp4"], "found a video: `gles-delegate watch"),
+    (
+        ["run", "{pictures}", "--input", "0=https://a.b/c.png", "--input", "1=a"],
+        "expected a file, found the address https://a.b/c.png: download the file first",
+    ),
+    (
+        ["watch", "digit_detector", "--picture", "http://a.b/c.png"],
+        "found the address http://a.b/c",
+    ),
+    (["watch", "digit_detector", "--video", "http://a.b/c.mp4"], "found the address http://a.b/c"),
+    (
+        ["run", "digit_detector", "--input", "digits.jpg", "--labels", "{folder}/labels.txt"],
+        "expected a label for each of 9 or 10 classes, found 2, for a YOLO network",
+    ),
 )
 
 
@@ -213,11 +234,15 @@ def test_what_is_wrong_ends_in_a_sentence(
     saved(tmp_path / "empty.npy", b"")
     with (tmp_path / "zip.npy").open("wb") as file:
         np.savez(file, np.zeros(2))
+    saved(tmp_path / "v.mp4", b"\0\0\0 ftypisom\0\0\2\0isomiso2")
+    saved(tmp_path / "labels.txt", b"a\nb\n")
     saved(tmp_path / "cut.tflite", small_model()[:-20])
     pictures = saved(tmp_path / "pictures.tflite", picture_model())
     filled = [a.format(folder=tmp_path, model=model, pictures=pictures) for a in arguments]
     message = message.format(folder=tmp_path)
-    usage = any(text in message for text in ("missing: ", "inputs are", "is given twice"))
+    usage = any(
+        text in message for text in ("missing: ", "inputs are", "is given twice", "address")
+    )
     said = call(*filled, status=2 if usage else 1)
     assert said.startswith("Usage: " if usage else "gles-delegate: ")
     assert message in said
@@ -244,6 +269,43 @@ def test_what_is_wrong_ends_in_a_sentence(
 def test_usage_errors_end_with_status_2(arguments: tuple[str, ...]) -> None:
     assert "Usage: " in call(*arguments, status=2)
     assert json.loads(call(*arguments, "--json", status=2, errors_at="stdout"))["error"]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("predict", "run computes a model's results for a picture, watch for a video"),
+        ("detect", "run computes a model's results for a picture, watch for a video"),
+        ("track", "watch --track"),
+        ("help", "gles-delegate COMMAND --help has the options"),
+        ("get", "models get NAME"),
+    ],
+)
+def test_other_tools_names_of_commands(name: str, meant: str) -> None:
+    for arguments in ((name,), (name, "run")):
+        assert re.search(f"No such command '{name}'; .*{meant}", call(*arguments, status=2))
+
+
+def test_the_package_s_networks_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("digit_detector", "digit_detector.tflite"):
+        assert call("inspect", name).startswith("name: digit detector\n")
+    saved(tmp_path / "digit_detector", b"mine")  # a file comes first
+    assert "not a .tflite model" in call("inspect", "digit_detector", status=1)
+    assert "No such file" in call("inspect", "models/digit_classifier", status=1)
+
+
+@pytest.mark.parametrize("has_cache", [False, True])
+def test_the_log_s_advice_is_an_option(has_cache: bool) -> None:
+    for_shell = ForShell(has_cache)
+    first, second = (
+        logging.makeLogRecord({"msg": COMPILING, "args": (1, total, KEEPING)}) for total in (2, 9)
+    )
+    assert [for_shell.filter(first), for_shell.filter(second)] == [True, False]
+    advice = "; --cache FOLDER keeps them for later" if has_cache else ""
+    assert first.getMessage() == f"compiling shaders: 1 of 2 programs are ready{advice}"
 
 
 def test_help_beside_json() -> None:

@@ -52,6 +52,7 @@ WRONG = {
     "saved_model.pb": (b"\x08\x01\x12\xf5\x0b\x0a", "a SavedModel .*from_saved_model"),
     "saved.zip": (zipped("m/saved_model.pb"), "a SavedModel .*from_saved_model"),
     "m.tflite.gz": (b"\x1f\x8b\x08\0\0\0\0\0", "it is compressed: unpack it"),
+    "v.mp4": (b"\0\0\0 ftypisom\0\0\2\0isom", "it is a video: the model comes first"),
     "empty.tflite": (b"", "it is empty: download or copy it again"),
     "README.md": (b"# A model\n\nTo be read.\n", "it is a text: the model is a file that ends in"),
     "other.tflite": (b"another\x01 file", r"expected the identifier b'TFL3' .*found b'her\\x01'"),
@@ -111,11 +112,21 @@ def test_folders(file: str, message: str, tmp_path: Path) -> None:
 
 def test_every_command_says_the_same_of_a_file_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "no.tflite"
-    reasons = {path: "No such file or directory", "https://a.b/c.tflite": "it is an address"}
+    absent = "No such file or directory"
+    reasons = {
+        path: f"{absent}$",
+        "https://a.b/c.tflite": "it is an address: download the file first$",
+        "yolo11n.pt": f"{absent}; it would be a PyTorch file: .*litert-torch.*yolo export",
+        "m.onnx": f"{absent}; it would be an ONNX model: .*onnx2tf",
+        "hand_landmarker": f"{absent}; `gles-delegate models get hand_landmarker.task` downloads",
+        "m/hand_landmarker.task": f"{absent}; `gles-delegate models get hand_landmarker.task`",
+        "yolo11n": f"{absent}; `gles-delegate models yolo11n.tflite` says where",
+    }
     for model, reason in reasons.items():
         every = [*commands(Path(model)), ("watch", model, "--picture", path, "--headless")]
         for command in every:
-            assert re.search(f"Could not open .*: {reason}", call(*command, status=1))
+            text = call(*command, status=1)
+            assert re.search(f"Could not open '{model}': {reason}", text.strip()), command
 
 
 @pytest.fixture

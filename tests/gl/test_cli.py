@@ -21,6 +21,8 @@ from tests.support.example import EXAMPLES
 from tests.support.small import INPUT, expected, small_model
 from tests.support.tflite_builder import ModelBuilder
 
+README = Path(__file__).parents[2] / "README.md"
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
@@ -141,6 +143,18 @@ def test_run_writes_the_other_outputs_into_a_folder(model: Path, tmp_path: Path)
     assert output["file"] == str(path)
     np.testing.assert_allclose(np.load(path), expected(), rtol=1e-5, atol=1e-5)
     assert call("run", model, "--output-dir", model, status=2)
+
+
+def test_the_first_command_of_readme_works_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what the picture on the front shows is right."""
+    (command,) = re.findall(r"^\$ gles-delegate (run .*)$", README.read_text("utf-8"), re.M)
+    monkeypatch.chdir(tmp_path)
+    shown = call_json(*command.split())
+    assert sorted(row["label"] for row in shown["results"]) == [*"00122334578899"]
+    with Image.open("drawn.jpg") as drawn:
+        assert drawn.size == (720, 480)
 
 
 def test_run_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:

@@ -337,7 +337,7 @@ def test_what_a_notebook_shows() -> None:
         report = repr(task.report)
     assert f"DetectionResult: {len(result.detections)} found" in result._repr_html_()
     assert f"{result.detections[0].categories[0].score:.3f}" in result._repr_html_()
-    assert repr(picture) == "<Image 960x640, SRGB>"
+    assert repr(picture) == "<Image 720x480, SRGB>"
     assert report.startswith("<TaskReport on ")
     assert len(report) < 200
     with pytest.raises(AttributeError, match=r"MediaPipe's names are in gles_apps\.tasks"):
@@ -947,8 +947,11 @@ def test_what_is_not_there_is_named() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'GestureSegmenter'$"):
         _ = vision.GestureSegmenter
     assert not hasattr(vision, "InteractiveSegmenterOptions")
-    with pytest.raises(AttributeError, match=r"no attribute 'solutions': .* the page Porting"):
-        _ = mp.solutions
+    for name in ("solutions", "FaceMesh", "Hands"):
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}': .* the page Porting"):
+            getattr(mp, name)
+    with pytest.raises(AttributeError, match=r": it is in gles_apps\.tasks\.vision$"):
+        _ = mp.FaceLandmarker  # type: ignore[attr-defined]
     with pytest.raises(AttributeError, match=r"no attribute 'genai'$"):
         _ = mp.genai
     assert mp.tasks.vision is vision

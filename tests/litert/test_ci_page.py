@@ -1,5 +1,9 @@
 """The test that docs/ci.md shows, with a shipped model and with models of other types."""
 
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,3 +75,27 @@ def test_a_difference_is_noticed(
     page["outputs"] = once_wrong
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
         page["test_the_model_runs_on_the_gpu"]()
+
+
+def test_the_workflow_runs_in_another_repository(tmp_path: Path) -> None:
+    text = (ROOT / "examples" / "container" / "workflow.yml").read_text("utf-8")
+    (model,) = re.findall(r"^  MODEL: (\S+)", text, re.M)
+    steps = re.findall(r"^      - run: (.*)$", text, re.M)
+    own = [step for step in steps if step.startswith("gles-delegate ")]
+    others = {*steps} - {*own}
+    assert len(own) == 3
+    install = 'pip install "gles_delegate[cli,litert] @ git+${REPOSITORY:?is not set}"'
+    assert others == {">", install}  # ">": apt-get
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for step in own:
+        step = step.replace("gles-delegate", "python -m gles_delegate")
+        run = subprocess.run(
+            ["bash", "-ec", step],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path, "MODEL": model, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stdout + run.stderr
+    assert any((tmp_path / ".cache" / "gles_delegate").iterdir())

@@ -575,7 +575,7 @@ def save_detector() -> None:
     yolo_model(Path("yolo11n.tflite"), found_in(), task="detect", names=["cat", "dog"])
 
 
-@before("docs/vision.md", "import gles_delegate as gd\nfrom gles_apps.vision import find")
+@before("docs/vision.md", "import gles_delegate as gd\nfrom gles_apps.vision import Yolo")
 def _(names: Names) -> Iterator[None]:
     save_detector()
     yield

@@ -5,13 +5,14 @@ import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
-from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
 import gles_apps
 import gles_delegate as gd
+from gles_delegate.support.moved import MOVED
 from tests.conftest import TIERS, Require
 
 PACKAGE = Path(gd.__file__).parent
@@ -31,13 +32,7 @@ LEVELS = (
 GRAPH_PARTS = {"model", "shaders", "ops", "kernels", "planning"}
 EXTRAS = ("PIL", "av", "click", "glfw", "matplotlib", "ray", "rich")
 """Libraries that only some modules need."""
-MOVED = {"batch", "live", "ray", "tasks", "vision"}
-"""Modules that were the delegate's, and are the apps'."""
-FILES = sorted(
-    path
-    for path in PACKAGE.rglob("*.py")
-    if "-" not in path.stem and (path.stem not in MOVED or path.parent != PACKAGE)  # not a hook
-)
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if "-" not in path.stem)  # not a hook
 APP_FILES = sorted(APPS.rglob("*.py"))
 EXAMPLES = sorted((PACKAGE.parent / "examples").glob("*.py"))
 
@@ -123,10 +118,20 @@ def test_examples_import_no_commands(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(MOVED))
-def test_imports_of_moved_modules_name_the_new_one(name: str) -> None:
+def test_moved_modules_name_the_new_one(name: str) -> None:
     assert (APPS / name).is_dir()
-    with pytest.raises(ModuleNotFoundError, match=f"is gles_apps.{name} since"):
-        import_module(f"gles_delegate.{name}.anything")
+    place = f"gles_delegate.{name} is gles_apps.{name} since 1.0.2"
+    for statement in (
+        f"import gles_delegate.{name}",
+        f"import gles_delegate.{name}.anything",
+        f"from gles_delegate import {name}",
+        f"from gles_delegate.{name} import anything",
+    ):
+        with pytest.raises(ModuleNotFoundError, match=f"^{place}$"):
+            exec(statement)
+    with pytest.raises(AttributeError, match=place):
+        getattr(gd, name)
+    assert name not in {each.name for each in iter_modules(gd.__path__)}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -1,5 +1,6 @@
 """The wheel works where there is no checkout, and the checkout where there is no wheel."""
 
+import os
 import re
 import runpy
 import shutil
@@ -7,12 +8,15 @@ import subprocess
 import sys
 import zipfile
 from email import message_from_string
+from email.message import Message
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+import gles_apps
 from gles_delegate import __version__
 from tests.conftest import Require
 
@@ -31,7 +35,12 @@ WITHOUT_EDITABLE_INSTALLS = (
 def python(*arguments: str, cwd: Path) -> str:
     """A program's output; nothing of the checkout is on its path unless ``cwd`` is."""
     run = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True, check=False
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env={**os.environ, "REPOSITORY": ""},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
@@ -40,17 +49,23 @@ def python(*arguments: str, cwd: Path) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory, require: Require) -> Path:
     """A wheel of a copy of the checkout: a build leaves files beside its sources."""
-    if find_spec("setuptools.command.bdist_wheel") is None:
-        require("cli", "setuptools 70.1 or newer is not installed")
+    if find_spec("setuptools") is None or int(version("setuptools").split(".")[0]) < 77:
+        require("cli", "setuptools 77 or newer is not installed")
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for package in ("gles_apps", "gles_delegate"):
         shutil.copytree(ROOT / package, source / package)
-    for file in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+    for file in ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
     options = ("--no-deps", "--no-build-isolation", "--wheel-dir", str(out))
     python("-m", "pip", "wheel", *options, str(source), cwd=out)
     (built,) = out.glob("*.whl")
     return built
+
+
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        return message_from_string(archive.read(name).decode())
 
 
 @pytest.mark.source
@@ -62,7 +77,8 @@ def test_the_wheel_has_every_module_and_shader(wheel: Path) -> None:
     networks = {f"gles_delegate/bench/networks/{path.name}" for path in NETWORKS}
     cases = "gles_delegate/verification/cases.bin"
     assert networks
-    assert {*modules, *networks, cases, "gles_delegate/py.typed"} <= names
+    picture = "gles_delegate/bench/pictures/digits.jpg"
+    assert {*modules, *networks, picture, cases, "gles_delegate/py.typed"} <= names
     assert not [name for name in names if name.startswith(("tests", "examples", "glsl"))]
 
 
@@ -83,9 +99,7 @@ def test_nothing_is_required_that_has_no_wheel(
     machine: str, python_version: str, has_wheels: bool, wheel: Path
 ) -> None:
     """`pip download --only-binary :all:` of moderngl and glcontext is how to check the table."""
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
-        metadata = message_from_string(archive.read(name).decode())
+    metadata = metadata_of(wheel)
     environment = {
         "platform_machine": machine,
         "python_version": python_version,
@@ -96,6 +110,20 @@ def test_nothing_is_required_that_has_no_wheel(
     required = {r.name for r in requirements if not r.marker or r.marker.evaluate(environment)}
     expected = {"moderngl", "glcontext"} if has_wheels else set()
     assert required == {"numpy", "flatbuffers", *expected}
+
+
+@pytest.mark.source
+def test_what_an_index_reads(wheel: Path) -> None:
+    """See also tests/unit/test_index_page.py."""
+    metadata = metadata_of(wheel)
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert "](docs/" not in metadata.get_payload()
+    assert metadata.get_all("Project-URL") is None
+    assert "Development Status :: 4 - Beta" in metadata.get_all("Classifier", [])
+    assert {*metadata.get_all("Provides-Extra", [])} == {
+        "apps", "cli", "examples", "litert", "plot", "ray",
+    }  # fmt: skip
 
 
 def test_this_install_finds_its_shaders(tmp_path: Path, require: Require) -> None:
@@ -141,6 +169,7 @@ def test_a_checkout_runs_uninstalled(tmp_path: Path) -> None:
 
 
 def test_the_version_is_the_same_everywhere() -> None:
+    assert gles_apps.__version__ == __version__
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
     newest = re.search(r"^## (\d\S*) - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)

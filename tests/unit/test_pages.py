@@ -68,3 +68,17 @@ def test_one_shell_until_a_command_fails(
         ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert (run.returncode, run.stdout) == (1, "1\n2\n")
+
+
+def test_pages_that_clone_begin_in_an_empty_folder(
+    pages: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command in ("git clone --quiet $REPOSITORY here", "ls"):
+        (tmp_path / "page.md").write_text(f"```console\n$ {command}\n$ ls\n```\n")
+        script = pages.page_script([tmp_path / "page.md"])
+        script = script.replace("/etc/apt/apt.conf.d", str(tmp_path))
+        run = subprocess.run(
+            ["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert ("README.md" in run.stdout) == (command == "ls")
+        assert ("here" in run.stdout) == (command != "ls")

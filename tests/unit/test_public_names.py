@@ -5,6 +5,7 @@ from inspect import isclass, isfunction
 
 import pytest
 
+from gles_delegate import Interpreter
 from tests.conftest import TIERS, Require
 from tests.unit.test_api_pages import MODULES
 
@@ -18,3 +19,8 @@ def test_public_names_have_docstrings(module: str, require: Require) -> None:
     objects = {name: getattr(names, name) for name in names.__all__}
     described = {n: o for n, o in objects.items() if isclass(o) or isfunction(o)}
     assert [name for name, thing in described.items() if not (thing.__doc__ or "").strip()] == []
+
+
+def test_pyright_takes_an_interpreter_for_what_it_describes() -> None:
+    """To it, a cached_property suits no property of a protocol."""
+    assert isinstance(vars(Interpreter)["metadata"], property)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import gles_apps.tasks as mp
 from gles_apps.tasks import vision
-from gles_apps.tasks.components.containers import NormalizedLandmark
+from gles_apps.tasks.components.containers import DetectionResult, NormalizedLandmark
 from gles_apps.tasks.vision import drawing_styles, drawing_utils
 from gles_apps.tasks.vision.drawing_utils import DrawingSpec, draw_points
 from gles_apps.tasks.vision.image_segmenter import require_colors
@@ -195,3 +196,17 @@ def test_labels_fit_their_boxes_where_they_are_legible(width: float, size: int) 
     (text,) = [item for item in drawing.items if isinstance(item, Text)]
     assert (text.size, drawing.font_size) == (size, 28)
     assert size != 19 or text_extent(text.text, size)[0] < width * 1280
+
+
+@pytest.mark.parametrize(
+    ("picture", "found"),
+    [
+        ("x.jpg", r"found 'x.jpg': open the file with PIL\.Image\.open"),
+        (Path("x.jpg"), r"open the file with PIL\.Image\.open"),
+        (np.array(["x"]), r"found <U1 \[1\]"),
+        (np.zeros((3, 3, 3, 3)), r"found float64 \[3, 3, 3, 3\]"),
+    ],
+)
+def test_what_is_no_picture_is_not_drawn_on(picture: Any, found: str) -> None:
+    with pytest.raises(ValueError, match=f"expected an Image, .*{found}$"):
+        DetectionResult([]).draw_on(picture)
