@@ -107,7 +107,7 @@ def test_the_delegate_imports_no_app(path: Path) -> None:
 @pytest.mark.parametrize("path", APP_FILES, ids=lambda path: str(path.relative_to(APPS)))
 def test_apps_import_no_private_names(path: Path) -> None:
     crossing = {name for name in imported(path) if name.startswith("gles_delegate")}
-    assert not {name for name in crossing if "._" in name}
+    assert not {name for name in crossing if "._" in name.replace(".__version__", "")}
     assert path.parent.name == "cli" or not {n for n in crossing if ".cli" in n}
 
 
