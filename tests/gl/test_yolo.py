@@ -71,7 +71,7 @@ def test_without_names_a_class_has_its_number(app: App, tmp_path: Path) -> None:
         _ = TaskModel.of(BaseOptions(path)).task
     assert texts(drawn(app, path, kind="yolov8")) == ["class 1 80%"]
     assert texts(drawn(app, path, labels=["x", "y"])) == ["y 80%"]
-    with pytest.raises(ValueError, match="3 labels"):
+    with pytest.raises(ValueError, match="expected a label for each of 1 or 2 classes, found 3"):
         drawn(app, path, labels=["x", "y", "z"])
 
 

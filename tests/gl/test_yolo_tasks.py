@@ -112,7 +112,7 @@ def test_kinds_and_labels_of_models_that_do_not_say(tmp_path: Path) -> None:
     assert (found.categories[0].index, found.categories[0].category_name) == (1, None)
     (found,) = detected(path, labels=["a", "b"]).detections
     assert found.categories[0].category_name == "b"
-    with pytest.raises(ModelError, match="3 labels"):
+    with pytest.raises(ModelError, match="expected a label for each of 1 or 2 classes, found 3"):
         detected(path, labels=["a", "b", "c"])
     with pytest.raises(ModelError, match="expected a kind"):
         detected(path, kind="yolo")
