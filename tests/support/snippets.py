@@ -543,8 +543,8 @@ def _(names: Names) -> Iterator[None]:
 def _(names: Names) -> Iterator[None]:
     yield
     assert names["boxes"].size == names["picture"].size[::-1]
-    assert {row["label"] for row in names["rows"]} == {*"0123456789"}
-    assert 20 < len(names["rows"]) < 30
+    labels = sorted(row["label"] for row in names["rows"])
+    assert labels == [*"00122334578899"]  # those of the picture
     assert names["mask"].size == (512, 144)
     assert 0.01 < (names["ball"] > 0.9).mean() < 0.2
     assert [len(points) for points in names["faces"].face_landmarks] == [
