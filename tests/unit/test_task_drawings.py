@@ -208,5 +208,6 @@ def test_labels_fit_their_boxes_where_they_are_legible(width: float, size: int) 
     ],
 )
 def test_what_is_no_picture_is_not_drawn_on(picture: Any, found: str) -> None:
+    pytest.importorskip("PIL")
     with pytest.raises(ValueError, match=f"expected an Image, .*{found}$"):
         DetectionResult([]).draw_on(picture)
