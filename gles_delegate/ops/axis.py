@@ -28,7 +28,17 @@ from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
 from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, moved_output, reshaped_as, same_texels, viewed
-from gles_delegate.shaders.dispatch import Define, Dispatch, Grid, Kind, Operand, Shape, Step, Value
+from gles_delegate.shaders.dispatch import (
+    Call,
+    Define,
+    Dispatch,
+    Grid,
+    Kind,
+    Operand,
+    Shape,
+    Step,
+    Value,
+)
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
 MOST: dict[Kind, Define] = {"float": 3.402823466e38, "int": 0x7FFFFFFF}
@@ -463,33 +473,50 @@ ROW_GROUPS = 64
 def _softmax(node: NodeView, beta: float, logarithm: bool = False) -> list[Step]:
     x = node.input(0)
     output = node.output(x.shape)
-    grid = pixel_grid(output, node.limits)
-    lanes = grid.reduction_lanes
-    block = min(ROW_BLOCK, max(1, ceil(x.slices / lanes)))
-    even = int(x.channels % (4 * block * lanes) == 0)
-    defines: dict[str, Define] = {"BETA": beta, "BLOCK": block, "EVEN": even}
-    defines |= x.size_defines("IN")
-    # Of one element, drivers simplify the logarithm of the exponential, and lose NaN.
-    results: dict[str, Define] = {
-        "LOGARITHM": int(logarithm),
-        "ONE_BLOCK": int(1 < x.channels <= 4 * block * lanes),
-    }
+    whole = softmax_dispatch(node.index, x, output, node.limits, beta, logarithm)
+    lanes = whole.grid.reduction_lanes
     parts = min(ROW_GROUPS // max(x.pixels, 1), x.slices // ROW_PART) if lanes > 1 else 1
     if parts < 2:
-        passes = pixel_passes(x.slices, lanes)
-        defines |= {**results, "PARTS": 1}
-        return [node.dispatch("softmax", (x,), output, grid, defines, passes=passes)]
+        return [whole]
+    block = min(ROW_BLOCK, ceil(x.slices / lanes))
     per_pass = block * lanes
     size = ceil(x.slices / (parts * per_pass)) * per_pass
     parts, passes = ceil(x.slices / size), pixel_passes(size, lanes)
-    defines["PART"] = size
+    results = {**whole.defines, "PART": size, "ONE_BLOCK": 0, "PARTS": parts}
+    defines = {name: value for name, value in results.items() if name not in RESULTS}
     sums = node.scratch((parts, x.pixels, 4), "sums", "int")
-    grid = replace(grid, pixels=sums.pixels)
-    results |= {**defines, "ONE_BLOCK": 0, "PARTS": parts}
+    grid = replace(whole.grid, pixels=sums.pixels)
     return [
         node.dispatch("softmax_part", (x,), sums, grid, defines, passes=passes),
         node.dispatch("softmax", (x, sums), output, grid, results, passes=parts + 1 + passes),
     ]
+
+
+RESULTS = ("LOGARITHM", "ONE_BLOCK", "PARTS")
+"""Defines of softmax.glsl that softmax_part.glsl does not have."""
+
+
+def softmax_dispatch(
+    node: int,
+    x: Operand,
+    output: Value,
+    limits: Limits,
+    beta: float = 1.0,
+    logarithm: bool = False,
+    epilogue: tuple[Call, ...] = (),
+) -> Dispatch:
+    """The softmax of each pixel's channels multiplied by `beta`, or its logarithm."""
+    grid = pixel_grid(output, limits)
+    lanes = grid.reduction_lanes
+    block = min(ROW_BLOCK, max(1, ceil(x.slices / lanes)))
+    even = int(x.channels % (4 * block * lanes) == 0)
+    # Of one element, drivers simplify the logarithm of the exponential, and lose NaN.
+    one_block = int(1 < x.channels <= 4 * block * lanes)
+    defines: dict[str, Define] = {"BETA": beta, "BLOCK": block, "EVEN": even}
+    defines |= x.size_defines("IN")
+    defines |= {"LOGARITHM": int(logarithm), "ONE_BLOCK": one_block, "PARTS": 1}
+    passes = pixel_passes(x.slices, lanes)
+    return Dispatch(node, "softmax", (x,), output, grid, defines, epilogue, passes=passes)
 
 
 @op("L2_NORMALIZATION", max_version=2, rows=rows.last_axis)

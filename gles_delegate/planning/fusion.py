@@ -164,12 +164,18 @@ def is_repeated(dispatch: Elementwise, name: str) -> bool:
 
 def number_of(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
     """The only element of a constant of real numbers, if GLSL ES has a literal for it."""
+    number = only_element(operand, tensors)
+    has_literal = number is not None and (number == 0 or SMALLEST <= abs(number) <= LARGEST)
+    return number if has_literal else None
+
+
+def only_element(operand: Operand, tensors: Sequence[Tensor]) -> float | None:
+    """The element of a constant of one real number."""
     if not isinstance(operand, Const) or operand.pack is not phwc4 or operand.kind == "int":
         return None
     if not operand.elements == len(operand.tensors) == 1:
         return None
-    number = float(tensors[operand.tensors[0]].values().item())
-    return number if number == 0 or SMALLEST <= abs(number) <= LARGEST else None
+    return float(tensors[operand.tensors[0]].values().item())
 
 
 def _direct_reads(listing: Listing, copy: Copy, kept: Set[Value]) -> list[Copy]:

@@ -1,9 +1,9 @@
-"""Recognition of layer, group, RMS and L2 normalizations in chains of dispatches.
+"""Recognition of layer, group, RMS and L2 normalizations, and softmax, in chains of dispatches.
 
 Converters write them in many ways, with or without a dimension for the sums. So chains are compared
-as polynomials of tensors, constants, and the `Mean` and `Scale` of a tensor's blocks: of so many
-elements in row-major order, such as the channels of a pixel. Each stands for its elements in that
-order, whatever the shape; a number of a block for the elements of its share.
+as polynomials of tensors, constants, and facts of a tensor's blocks such as their `Mean`. A block
+has so many elements in row-major order, such as the channels of a pixel. Each stands for its
+elements in that order, whatever the shape; a number of a block for the elements of its share.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
+from functools import partial
+from math import isnan, prod
 from typing import TypeAlias
 
+import numpy as np
+
 from gles_delegate.device.limits import Limits
-from gles_delegate.ops.axis import SUM, Reduction
+from gles_delegate.ops.axis import LARGEST, SUM, Reduction, softmax_dispatch
 from gles_delegate.ops.lib import elementwise as ops
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, pixel_grid, pixel_passes, with_reduction_lanes
 from gles_delegate.ops.lib.index import merged
 from gles_delegate.ops.lib.views import Copy
-from gles_delegate.planning.fusion import fuse_elementwise, is_repeated, number_of
+from gles_delegate.planning.fusion import fuse_elementwise, is_repeated, only_element
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
 from gles_delegate.shaders.dispatch import (
     Call,
@@ -74,7 +77,50 @@ class Scale:
     larger: bool
 
 
-Symbol: TypeAlias = Operand | Mean | Squares | Larger | Scale
+@dataclass(frozen=True)
+class Peak:
+    """The maximum of each `block` of `x`."""
+
+    x: Value
+    block: int
+
+
+@dataclass(frozen=True)
+class Power:
+    """exp(x - the maximum of its block)."""
+
+    peak: Peak
+
+
+@dataclass(frozen=True)
+class Powers:
+    """The sum of each `block` of such powers."""
+
+    peak: Peak
+    block: int
+
+    @property
+    def x(self) -> Value:
+        return self.peak.x
+
+
+@dataclass(frozen=True)
+class Logarithm:
+    """The logarithm of a sum."""
+
+    powers: Powers
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """power / the sum of the powers of its block."""
+
+    peak: Peak
+
+
+ByBlock: TypeAlias = Mean | Squares | Larger | Scale | Peak | Powers | Logarithm
+"""One number per block."""
+Symbol: TypeAlias = Operand | ByBlock | Power | Softmax
 
 
 class Polynomial(dict[tuple[Symbol, ...], float]):
@@ -107,8 +153,9 @@ def _collected(products: Iterable[tuple[tuple[Symbol, ...], float]]) -> Polynomi
 
 MAX_PRODUCTS = 8
 """Maximum products of a polynomial, and factors of a product; larger ones are not followed."""
-SMALLEST, LARGEST = 1e-30, 1e30
+LEAST, MOST = 1e-30, 1e30
 """The range of the shader's constants other than 0."""
+LOWEST = float(np.finfo(np.float32).min)
 
 
 def fuse_normalizations(listing: Listing) -> None:
@@ -131,9 +178,17 @@ class _Chains:
         calls, known = dispatch.epilogue, self._known(dispatch)
         if len(known) > len(calls):
             self._values[listing.place(dispatch)] = known[-1]
+        limits = listing.scope.limits
         for i, values in reversed([*enumerate(known)]):
-            found = self._normalization(values, dispatch.output)
-            if found and (one := _dispatch(dispatch, found, calls[i:], listing.scope.limits)):
+            one: Dispatch | None = None
+            if normalization := self._normalization(values, dispatch.output):
+                one = _dispatch(dispatch, normalization, calls[i:], limits)
+            elif x := self._softmax(values, dispatch.output):
+                is_logarithm = len(values) > 1
+                one = softmax_dispatch(
+                    dispatch.node, x, dispatch.output, limits, 1.0, is_logarithm, calls[i:]
+                )
+            if one:
                 before = self._before(dispatch)
                 yield Edit(one.joined(*before), dispatch, *before)
 
@@ -164,10 +219,27 @@ class _Chains:
             or not len(constants) == len(gains) <= 1
         ):
             return None
-        shaped = next((t for t in (x, *self._shapes[x]) if has_texels_of(t, output)), None)
+        shaped = self._shaped(x, output)
         if shaped is None or not output.channels or squares.block % output.channels:
             return None
         return Normalization(shaped, scale, factor, constants[0] if constants else None, *offsets)
+
+    def _softmax(self, values: Polynomial, output: Value) -> Value | None:
+        """The tensor with the shape of `output` whose softmax, or its logarithm, this is."""
+        symbols = [factors[0] for factors in values if len(factors) == 1]
+        peak = next((f for f in symbols if isinstance(f, Peak)), None)
+        if len(values) == 1 and len(symbols) == 1 and isinstance(symbols[0], Softmax):
+            peak = symbols[0].peak
+        if peak is None or peak.block != output.channels:
+            return None
+        logarithm = Polynomial.of(Logarithm(Powers(peak, peak.block)))
+        if values not in (Polynomial.of(Softmax(peak)), _less_peak(peak) - logarithm):
+            return None
+        return self._shaped(peak.x, output)
+
+    def _shaped(self, x: Value, output: Value) -> Value | None:
+        """A tensor with the elements of `x` and the texels of `output`."""
+        return next((t for t in (x, *self._shapes[x]) if has_texels_of(t, output)), None)
 
     def _known(self, dispatch: Operation) -> list[Polynomial]:
         """The results before the epilogue and after each of its calls, as far as they are known."""
@@ -234,27 +306,34 @@ class _Chains:
         return None
 
     def _reduced(self, reduction: Reduction) -> Polynomial | None:
-        """The mean, or the sum of squares, of blocks of these values."""
+        """The mean, the sum of squares or of powers, or the maximum of blocks of these values."""
         source, divisor = reduction.reads[0], float(reduction.divisor)
+        is_sum = reduction.combination is SUM
         block, values = _block(reduction), self._of(source, reduction)
         if not block or not isinstance(source, Value):
             return None
-        if _is_by_block(values):
-            return _of_larger_blocks(values, source, block, divisor)
+        if _is_by_block(values) and (
+            whole := _of_larger_blocks(values, source, block, divisor, is_sum)
+        ):
+            return whole
         if block == 1:
             return None
+        mean_or_peak = partial(_mean, block, divisor) if is_sum else partial(_peak, block)
+        power = _only(values)
+        if is_sum and isinstance(power, Power):
+            return Polynomial.of(Powers(power.peak, block), 1 / divisor)
         for x in {f for factors in values for f in factors if isinstance(f, Value)}:
             if values == Polynomial.of(x):
-                return Polynomial.of(Mean(x, block), block / divisor)
+                return mean_or_peak(x)
             means = {f.block for each in values for f in each if isinstance(f, Mean) and f.x == x}
             for center in (0, *means):
                 plain = _less_mean(x, center)
-                if values == plain * plain:
+                if is_sum and values == plain * plain:
                     return Polynomial.of(Squares(x, center, block), 1 / divisor)
         # From here on it is a tensor of its own, such as a normalized one that is added up.
         if maker := self._listing.maker(source, reduction):
             self._values.pop(self._listing.place(maker), None)
-        return Polynomial.of(Mean(source, block), block / divisor)
+        return mean_or_peak(source)
 
     def _after(self, v: Polynomial, call: Call, dispatch: Operation) -> Polynomial | None:
         if call.args or call.rows or call.branches:
@@ -277,8 +356,8 @@ class _Chains:
         """
         output = dispatch.output
         if isinstance(operand, Const):
-            number = number_of(operand, self._listing.scope.tensors)
-            if number is not None:
+            number = only_element(operand, self._listing.scope.tensors)
+            if number is not None and not isnan(number):
                 return Polynomial({(): number})
             is_row = operand.pixels == 1 and operand.channels == output.channels
             return Polynomial.of(operand) if is_row else None
@@ -292,13 +371,13 @@ class _Chains:
 
 def _is_by_block(values: Polynomial) -> bool:
     """Whether it is one number per block of a tensor."""
-    return all(isinstance(f, (Mean, Squares, Larger, Scale)) for factors in values for f in factors)
+    return all(isinstance(f, ByBlock) for factors in values for f in factors)
 
 
 def _block(reduction: Reduction) -> int:
-    """The elements that each result sums up, if they follow each other; else 0."""
+    """The elements of each sum or maximum, if they follow each other; else 0."""
     source, n = reduction.reads[0], reduction.numbers
-    if reduction.combination is not SUM or len(reduction.reads) > 1:
+    if reduction.combination not in (SUM, LARGEST) or len(reduction.reads) > 1:
         return 0
     (counts, along), (results, between) = (
         merged(n[f"{name}SIZES"], n[f"{name}STRIDES"])  # type: ignore[arg-type]
@@ -311,15 +390,16 @@ def _block(reduction: Reduction) -> int:
 
 
 def _of_larger_blocks(
-    values: Polynomial, source: Value, count: int, divisor: float
+    values: Polynomial, source: Value, count: int, divisor: float, is_sum: bool
 ) -> Polynomial | None:
-    """The sums of `count` elements of `source`, which are means or sums of squares of blocks."""
+    """The sums, or maxima, of `count` elements of `source`, which are those of smaller blocks."""
     if len(values) != 1:
         return None
     ((factors, coefficient),) = values.items()
-    if len(factors) != 1 or not isinstance(part := factors[0], (Mean, Squares)):
+    part = factors[0] if len(factors) == 1 else None
+    if not isinstance(part, (Mean, Squares, Powers, Peak)) or isinstance(part, Peak) is is_sum:
         return None
-    if source.elements * part.block != part.x.elements:
+    if source.elements * part.block != part.x.elements or not (is_sum or coefficient == 1):
         return None
     whole = replace(part, block=part.block * count)
     times = count if isinstance(part, Mean) else 1
@@ -330,15 +410,61 @@ def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polyno
     """A function of two operands; or of `a` alone."""
     if a is None or b is None:
         return None
+    if function == ops.MAXIMUM and {*a} == {()}:
+        a, b = b, a
     known: dict[str, Callable[[], Polynomial | None]] = {
         ops.ADD: lambda: a + b,
         ops.SUB: lambda: a - b,
         ops.MUL: lambda: a * b,
         ops.SQUARE: lambda: a * b,
+        ops.NEG: lambda: a * Polynomial({(): -1.0}),
         ops.SQUARED_DIFFERENCE: lambda: (a - b) * (a - b),
-        ops.DIV: lambda: a * Polynomial({(): 1 / b[()]}) if len(b) == 1 and b.get(()) else None,
+        ops.DIV: lambda: _quotient(a, b),
+        ops.EXP: lambda: _power(a),
+        ops.LOG: lambda: _logarithm(a),
     }
     return known[function]() if function in known else _of_squares(function, a, b)
+
+
+def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
+    """A polynomial divided by a number, or a power by the sum of those of its block."""
+    if {*b} == {()}:
+        return a * Polynomial({(): 1 / b[()]})
+    power, total = _only(a), _only(b)
+    if isinstance(power, Power) and total == Powers(power.peak, power.peak.block):
+        return Polynomial.of(Softmax(power.peak))
+    return None
+
+
+def _power(values: Polynomial) -> Polynomial | None:
+    """The exponential of a tensor less the maximum of each block."""
+    peaks = [factors[0] for factors in values if len(factors) == 1]
+    peak = next((f for f in peaks if isinstance(f, Peak)), None)
+    return Polynomial.of(Power(peak)) if peak and values == _less_peak(peak) else None
+
+
+def _logarithm(values: Polynomial) -> Polynomial | None:
+    """The logarithm of a sum of powers."""
+    powers = _only(values)
+    return Polynomial.of(Logarithm(powers)) if isinstance(powers, Powers) else None
+
+
+def _only(values: Polynomial) -> Symbol | None:
+    """The symbol that is all of a polynomial."""
+    (factors, *_) = [*values, ()]
+    return factors[0] if len(factors) == 1 and values == Polynomial.of(factors[0]) else None
+
+
+def _less_peak(peak: Peak) -> Polynomial:
+    return Polynomial.of(peak.x) - Polynomial.of(peak)
+
+
+def _mean(block: int, divisor: float, x: Value) -> Polynomial:
+    return Polynomial.of(Mean(x, block), block / divisor)
+
+
+def _peak(block: int, x: Value) -> Polynomial:
+    return Polynomial.of(Peak(x, block))
 
 
 def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | None:
@@ -348,6 +474,9 @@ def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | Non
     if len(rest) != 1 or len(rest[0][0]) != 1:
         return None
     (symbol,), coefficient = rest[0]
+    if function == ops.MAXIMUM and isinstance(symbol, Peak) and {*b} == {()}:
+        is_lowest = b[()] <= LOWEST  # no maximum is smaller, but that of -inf alone
+        return a if is_lowest and (coefficient, offset) == (1, 0) else None
     if function == ops.MAXIMUM and isinstance(symbol, Squares) and {*b} == {()} and not offset:
         return Polynomial.of(Larger(symbol, 1 / coefficient, b[()]))
     if function == ops.RSQRT and isinstance(symbol, Squares):
@@ -380,7 +509,7 @@ def _dispatch(
     x, scale, factor = normalization.x, normalization.scale, normalization.factor
     squares, output = scale.squares, last.output
     numbers = (scale.divisor, scale.epsilon, factor)
-    if not all(number == 0 or SMALLEST < abs(number) < LARGEST for number in numbers):
+    if not all(number == 0 or LEAST < abs(number) < MOST for number in numbers):
         return None
     constants = ((ops.MUL, normalization.gain), (ops.ADD, normalization.offset))
     calls = tuple(Call(name, operand=operand) for name, operand in constants if operand)

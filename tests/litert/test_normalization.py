@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -55,6 +56,16 @@ def as_keras(net: Net) -> int:
     gain = net.op("MUL", [net.scale(squares), net.gain])
     y = net.op("MUL", [net.x, gain])
     return net.op("ADD", [y, net.op("SUB", [net.offset, net.op("MUL", [mean, gain])])])
+
+
+def as_keras_3(net: Net) -> int:
+    """The mean is subtracted by adding its negative."""
+    mean = net.mean()
+    squares = net.over_channels("MEAN", net.op("SQUARED_DIFFERENCE", [net.x, mean]))
+    gain = net.op("MUL", [net.scale(squares), net.gain])
+    less = net.op("MUL", [net.op("NEG", [mean]), gain])
+    y = net.op("MUL", [net.x, gain])
+    return net.op("ADD", [y, net.op("ADD", [less, net.offset])])
 
 
 def flat(net: Net) -> int:
@@ -220,17 +231,19 @@ def rms_of_sum(net: Net) -> int:
     return net.op("ADD", [rms(net), net.op("NEG", [net.x])])
 
 
-NORMALIZATIONS = (as_torch, as_keras, flat, rms, l2, residual)
+NORMALIZATIONS = (as_torch, as_keras, as_keras_3, flat, rms, l2, residual)
 OTHERS = (of_another, not_less_mean, mean_added, over_rows, scale_changed)
 MISPLACED = (in_columns, of_columns, transposed, repeated, of_half_pixels)
 
 
-def check(make: Callable[[Net], int], shape: Dims, profile: Profile, one: bool) -> None:
+def check(
+    make: Callable[[Net], int], shape: Dims, profile: Profile, one: bool, shader: str = "normalize"
+) -> None:
     net = Net(shape)
     content = complete(net, [make(net)])
     kernels = {d.shader for d in plan_of(content, Limits(profile=profile)).dispatches} - {"view"}
-    assert (kernels == {"normalize"}) == one
-    assert ("normalize" in kernels) == one
+    assert (kernels == {shader}) == one
+    assert (shader in kernels) == one
     assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
@@ -292,6 +305,128 @@ def test_sums_of_tensors(make: Callable[[Net], int], count: int, shape: Dims) ->
 def test_a_mean_that_others_read() -> None:
     net = Net((2, 3, 9))
     check_whole(net, as_keras(net), net.mean())
+
+
+@dataclass
+class Powers:
+    """A softmax as exporters of JAX write it, or nearly so.
+
+    Attributes:
+        axis: That of the maximum.
+        along: That of the sum.
+        keep: The sums have a dimension of their own; else a RESHAPE adds it.
+        least: What the maximum is compared with; None: nothing.
+        peak_of: Calls between the tensor and the maximum.
+        power: The function of the differences.
+        total: The op that adds up.
+        logarithm: Its logarithm, by the difference from that of the sum.
+    """
+
+    axis: int = -1
+    along: int = -1
+    keep: bool = True
+    least: float | None = None
+    peak_of: tuple[str, ...] = ()
+    power: str = "EXP"
+    total: str = "SUM"
+    logarithm: bool = False
+
+    def __call__(self, net: Net) -> int:
+        peak = net.x
+        for name in self.peak_of:
+            peak = net.op(name, [peak])
+        peak = self._over(net, "REDUCE_MAX", peak, self.axis)
+        if self.least is not None:
+            peak = net.op("MAXIMUM", [net.number(self.least), peak])
+        less = net.op("SUB", [net.x, self._wide(net, peak, self.axis)])
+        power = net.op(self.power, [less])
+        total = self._over(net, self.total, power, self.along)
+        if self.logarithm:
+            total = net.op("LOG", [total])
+        y = (less, "SUB") if self.logarithm else (power, "DIV")
+        return net.op(y[1], [y[0], self._wide(net, total, self.along)])
+
+    def _over(self, net: Net, op: str, x: int, axis: int) -> int:
+        return net.op(op, [x, net.constant(np.int32([axis]))], keep_dims=self.keep)
+
+    def _wide(self, net: Net, x: int, axis: int) -> int:
+        if self.keep:
+            return x
+        shape = np.int32(net.feeds[0].shape)
+        shape[axis] = 1
+        return net.op("RESHAPE", [x, net.constant(shape)])
+
+
+def scaled_powers(net: Net) -> int:
+    """As of attention: scaled before, and changed after."""
+    net.x = net.op("MUL", [net.x, net.number(0.25)])
+    y = Powers(keep=False, least=-np.inf)(net)
+    return net.op("MUL", [net.op("ADD", [y, net.number(1)]), net.gain])
+
+
+SOFTMAXES = {
+    "kept": Powers(),
+    "flat": Powers(keep=False, least=-np.inf),
+    "lowest": Powers(least=float(np.finfo(np.float32).min)),
+    "logarithm": Powers(logarithm=True),
+    "flat logarithm": Powers(keep=False, logarithm=True),
+}
+NO_SOFTMAXES = {
+    "of another": Powers(peak_of=("TANH",)),
+    "over rows": Powers(axis=-2, along=-2),
+    "peak over rows": Powers(axis=-2),
+    "sum over rows": Powers(along=-2),
+    "not less than 0": Powers(least=0.0),
+    "mean": Powers(total="MEAN"),
+    "largest": Powers(total="REDUCE_MAX"),
+    "sine": Powers(power="SIN"),
+    "logarithm of a mean": Powers(total="MEAN", logarithm=True),
+    "logarithm over rows": Powers(along=-2, logarithm=True),
+}
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 33), (1, 7, 64), (5, 2), (1, 300), (3, 2, 129)])
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("form", SOFTMAXES)
+def test_softmax_in_one_dispatch(
+    form: str, profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    force_profile(monkeypatch, PROFILES[profile])
+    check(SOFTMAXES[form], shape, PROFILES[profile], one=True, shader="softmax")
+
+
+@pytest.mark.parametrize("form", NO_SOFTMAXES)
+def test_what_is_nearly_a_softmax(form: str) -> None:
+    check(NO_SOFTMAXES[form], (2, 6, 5), LLVMPIPE, one=False, shader="softmax")
+
+
+def test_softmax_within_a_chain() -> None:
+    net = Net((2, 6, 5))
+    content = complete(net, [scaled_powers(net)])
+    kernels = [d.shader for d in plan_of(content, Limits(profile=LLVMPIPE)).dispatches]
+    assert "reduce" not in kernels
+    assert kernels.count("softmax") == 1
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
+
+
+@pytest.mark.parametrize("form", ["kept", "flat"])
+def test_a_softmax_of_masked_rows(form: str) -> None:
+    """Of -inf alone, of some, of NaN, of inf."""
+    net = Net((5, 6))
+    x = np.float32([[1, -np.inf, 2, 3, -np.inf, 4], [-np.inf] * 6, *[[0] * 6] * 3])
+    x[2, 3], x[3, 5] = np.nan, np.inf
+    net.feeds[0][:] = x
+    check_whole(net, SOFTMAXES[form](net))
+
+
+def test_powers_that_others_read() -> None:
+    net = Net((2, 3, 9))
+    y = Powers()(net)
+    less = net.op("SUB", [net.x, net.over_channels("REDUCE_MAX", net.x)])
+    power = net.op("EXP", [less])
+    rows = net.op("REDUCE_MAX", [net.x, net.constant(np.int32([-2]))], keep_dims=True)
+    largest = net.over_channels("REDUCE_MAX", rows)
+    check_whole(net, y, power, net.over_channels("MEAN", power), largest)
 
 
 def test_long_chains() -> None:

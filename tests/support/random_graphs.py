@@ -29,7 +29,7 @@ _BINARY = ("ADD", "SUB", "MUL", "MAXIMUM")
 _CLAMPS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6")
 _OPS = (
     *("unary", "binary", "binary", "vector", "reshape", "conv", "equal parts", "channels"),
-    *("depthwise", "pool", "pad", "slice", "transpose", "mean", "softmax"),
+    *("depthwise", "pool", "pad", "slice", "transpose", "mean", "softmax", "powers"),
 )
 _FIXED = {  # scale, and zero points of the 8-bit kinds; of int16, the scale is 2^-15
     "TANH": (1 / 128, {"int8": 0, "uint8": 128}),
@@ -164,10 +164,24 @@ class _Graph:
             return self.op("MEAN", operands, mean, x.quantized, keep_dims=True)
         if name == "softmax" and min(shape) > 0 and not is_steep:
             return self.op("SOFTMAX", [x], shape, beta=1.0)
+        if name == "powers" and min(shape) > 0 and x.quantized is None:
+            return self.powers(x)
         turned = (shape[0], shape[2], shape[1], shape[3])
         if name == "transpose":
             return self.op("TRANSPOSE", [x, self.integers([0, 2, 1, 3])], turned, x.quantized)
         return self.op("RESHAPE", [x, self.integers(turned)], turned, x.quantized)
+
+    def powers(self, x: Drawn) -> Drawn:
+        """A softmax in its parts, or nearly so."""
+        equal = [x, x, *(t for t in self.images if t.shape == x.shape and t.quantized is None)]
+        peak = self.reduced("REDUCE_MAX", self.choose.choice(equal))
+        power = self.op("EXP", [self.op("SUB", [x, peak], x.shape)], x.shape)
+        return self.op("DIV", [power, self.reduced("SUM", power)], x.shape)
+
+    def reduced(self, op: str, x: Drawn) -> Drawn:
+        axis = self.choose.choice((2, 3, 3, 3))
+        sizes = tuple(1 if i == axis else n for i, n in enumerate(x.shape))
+        return self.op(op, [x, self.integers([axis])], sizes, keep_dims=True)
 
     def binary(self, op: str, x: Drawn, other: Drawn) -> Drawn:
         if op == "MAXIMUM" and not other.fits(x):

@@ -17,7 +17,8 @@ TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 
 PER_LANE = 4
 ADD, SUB, MUL, DIV, MAXIMUM = "ADD", "SUB", "MUL", "DIV", "MAXIMUM"
-SQUARE, SQUARED_DIFFERENCE, RSQRT = "SQUARE", "SQUARED_DIFFERENCE", "RSQRT"
+EXP, LOG = "EXP", "LOG"
+NEG, SQUARE, SQUARED_DIFFERENCE, RSQRT = "NEG", "SQUARE", "SQUARED_DIFFERENCE", "RSQRT"
 """Functions that planning recognizes."""
 DIVISION_PASSES = 602
 """Passes through the loops of FLOOR_MOD in glsl/lib/elementwise.glsl."""
