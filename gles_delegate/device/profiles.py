@@ -217,7 +217,7 @@ LLVMPIPE = Profile(
         TileSearch(104, 104, 250, slices=6, along=(True, False)),
         TileSearch(104, 104, 250, slices=6, along=(False, True)),
     ),
-    first_search=TileSearch(8, 8, 100, 4, 2, along=(True, False), few=True, one=True),
+    first_search=TileSearch(4, 4, 100, 4, 1, along=(True, False), few=True, one=True),
     tiles_unrolled=True,
     # llvmpipe gathers from storage blocks lane by lane, from buffer textures by vectors.
     image_reads=True,
