@@ -10,6 +10,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.kernels.choosing import steps_dispatches
 from gles_delegate.ops.lib.product import Product
 from gles_delegate.planning import fusion
+from gles_delegate.planning.biases import take_biases
 from gles_delegate.planning.boundary import PortedNodes, SegmentBoundary
 from gles_delegate.planning.chains import find_chains, make_chain
 from gles_delegate.planning.contraction import contract
@@ -242,6 +243,7 @@ REWRITES: tuple[Pass, ...] = (
     fusion.absorb_padding,
     Listing.drop_unread,
     fusion.fuse_elementwise,
+    take_biases,
     fuse_normalizations,
     contract,
     fusion.fuse_elementwise,
