@@ -19,18 +19,19 @@
 #define B_PIXELS 36  // and of B
 #define B_ROWS 12  // rows of a matrix of B
 #define B_ADJOINT 0  // 1: B is transposed
-#define A_VIEWED 0  // 1: matrices of A lie in another tensor
-#define B_VIEWED 0  // and of B
-#define A_MATRICES int[2](2, 3)  // coordinates of a matrix of A there, given if A_VIEWED
-#define A_STEPS int[2](3, 1)  // its texels begin at A_FIRST + the sum of coordinate * step
+#define SCALE 1.0  // of the results
+#define A_MATRICES int[2](6, 1)  // coordinates of a matrix of A in the tensor that holds them
+#define A_STEPS int[2](10, 0)  // its texels begin at A_FIRST + the sum of coordinate * step
 #define A_FIRST 0
 #define A_LENGTH 10  // row r lies at r / A_LENGTH, and r % A_LENGTH
 #define A_JUMPS int[2](0, 1)  // times these
-#define B_MATRICES int[2](2, 3)
-#define B_STEPS int[2](3, 1)
+#define A_IN_LINE 1  // 1: the first of these is 0, and A_LENGTH is all rows
+#define B_MATRICES int[2](3, 1)
+#define B_STEPS int[2](12, 0)
 #define B_FIRST 0
 #define B_LENGTH 12
 #define B_JUMPS int[2](0, 1)
+#define B_IN_LINE 1
 #endif
 #include "lib/tensor.glsl"
 #include "lib/index.glsl"
@@ -44,19 +45,17 @@ int jumped(int row, int size, int jumps[2]) {
 }
 
 // The first texel of a matrix, and how far a row lies from there.
-#if A_VIEWED
 #define START_A(i) (A_FIRST + element_at(coordinates_of(i, A_MATRICES), A_STEPS))
-#define ROW_A(i) jumped(i, A_LENGTH, A_JUMPS)
-#else
-#define START_A(i) ((i)*ROWS)
-#define ROW_A(i) (i)
-#endif
-#if B_VIEWED
 #define START_B(i) (B_FIRST + element_at(coordinates_of(i, B_MATRICES), B_STEPS))
-#define ROW_B(i) jumped(i, B_LENGTH, B_JUMPS)
+#if A_IN_LINE
+#define ROW_A(i) ((i)*A_JUMPS[1])
 #else
-#define START_B(i) ((i)*B_ROWS)
-#define ROW_B(i) (i)
+#define ROW_A(i) jumped(i, A_LENGTH, A_JUMPS)
+#endif
+#if B_IN_LINE
+#define ROW_B(i) ((i)*B_JUMPS[1])
+#else
+#define ROW_B(i) jumped(i, B_LENGTH, B_JUMPS)
 #endif
 
 // Lane i of four texels of B, of the matrix whose first texel is `b`.
@@ -118,11 +117,13 @@ void main() {
   first_row = row;
   add_block_products(sum);
 #else
+  int x[PIXELS];
+#pragma unroll
+  for (int p = 0; p < PIXELS; ++p) x[p] = a + ROW_A(min(row + p, ROWS - 1));
   for (int k = 0; k < (DEPTH + 3) / 4; ++k) {
     vec4 v[PIXELS];
 #pragma unroll
-    for (int p = 0; p < PIXELS; ++p)
-      v[p] = LOAD(A, k * A_PIXELS + a + ROW_A(min(row + p, ROWS - 1)));
+    for (int p = 0; p < PIXELS; ++p) v[p] = LOAD(A, k * A_PIXELS + x[p]);
 #pragma unroll
     for (int s = 0; s < SLICES; ++s) {
       int column = min(slice + s, OUT_SLICES - 1);
@@ -138,5 +139,5 @@ void main() {
 #pragma unroll
     for (int p = 0; p < PIXELS; ++p)
       if (row + TILE_ROW(p) < ROWS && slice + s < OUT_SLICES)
-        store(slice + s, batch * ROWS + row + TILE_ROW(p), sum[p][s]);
+        store(slice + s, batch * ROWS + row + TILE_ROW(p), sum[p][s] * SCALE);
 }

@@ -128,8 +128,6 @@ def batch_matmul(node: NodeView, options: BatchMatMulOptions) -> list[Step]:
         "B_ROWS": b.shape[-2],
         "DEPTH": depth,
         "B_ADJOINT": int(options.adj_y),
-        "A_VIEWED": 0,
-        "B_VIEWED": 0,
     }
     return [
         *steps,

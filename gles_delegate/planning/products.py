@@ -45,7 +45,8 @@ class _Matrices:
     """Matrices of whole texels of `x`, by the texels of their dimensions.
 
     A row has the texels `first` + sum of coordinate * step, of its matrix; and from there on
-    number // `length` and number % `length` times the two `jumps`.
+    number // `length` and number % `length` times the two `jumps`. If `in_line`, the first of these
+    is always 0.
     """
 
     x: Value
@@ -54,6 +55,7 @@ class _Matrices:
     first: int
     length: int
     jumps: Shape
+    in_line: bool
 
     @classmethod
     def of(cls, copy: Copy, matrices: Dims, rows: Dims, columns: Dims) -> _Matrices | None:
@@ -74,17 +76,17 @@ class _Matrices:
         jumps = [*(0, 0)[len(rows) :], *steps[count:]]
         length = rows[-1][0] if rows else 1
         sizes = tuple(size for size, _ in matrices)
-        return cls(x, sizes, tuple(steps[:count]), first, length, tuple(jumps))
+        return cls(x, sizes, tuple(steps[:count]), first, length, tuple(jumps), len(rows) < 2)
 
     def defines(self, name: str) -> dict[str, Define]:
         """Defines of glsl/batch_matmul.glsl for an operand."""
         return {
-            f"{name}_VIEWED": 1,
             f"{name}_MATRICES": self.sizes,
             f"{name}_STEPS": self.steps,
             f"{name}_FIRST": self.first,
             f"{name}_LENGTH": self.length,
             f"{name}_JUMPS": self.jumps,
+            f"{name}_IN_LINE": int(self.in_line),
             f"{name}_PIXELS": self.x.pixels,
         }
 
@@ -102,7 +104,8 @@ def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
     n = {name: value for name, value in product.defines.items() if isinstance(value, int)}
     for name, operand in zip("AB", product.reads, strict=True):
         copy = listing.maker(operand, product)
-        if n[f"{name}_VIEWED"] or not isinstance(copy, Copy) or not listing.is_read_once(operand):
+        is_found = f"{name}_MATRICES" in product.defines
+        if is_found or not isinstance(copy, Copy) or not listing.is_read_once(operand):
             continue
         if not (copy.is_view and operand.elements and all(map(_scales, copy.epilogue))):
             continue

@@ -19,7 +19,7 @@ _Numbers: TypeAlias = Mapping[NumberKey, float]
 
 SHARED = frozenset({"view", "elementwise", "reduce", "normalize", "softmax", "batch_matmul"})
 """Shaders that a plan has many of."""
-SWITCHES = ("_SAME_PIXELS", "_ONE_CHANNEL")
+SWITCHES = ("_SAME_PIXELS", "_ONE_CHANNEL", "_IN_LINE")
 """Ends of the names of numbers that choose between ways to read, and stay constants."""
 
 
