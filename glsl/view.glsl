@@ -19,6 +19,7 @@
 #define OUT_CHANNEL 0
 #define SIZES int[2](60, 7)
 #define STRIDES int[2](7, 1)
+#define HAS_BOUNDS 0  // 1: some coordinates are outside [LOWER, UPPER)
 #define LOWER int[2](0, 0)
 #define UPPER int[2](60, 7)
 #define OFFSET 0
@@ -26,6 +27,7 @@
 #define FILLED 0  // 1: FILL is the first element of VALUE; 0: it is 0
 #define CONSECUTIVE 0  // 1: elements follow each other in the input as they do in the region
 #define WHOLE_TEXELS 0  // 1: a texel's lanes all come from one input texel
+#define ROLLED 0  // 1: a loop over lanes compiles in less time, and runs as fast
 #endif
 #include "lib/tensor.glsl"
 #include "lib/index.glsl"
@@ -36,6 +38,12 @@ INPUT1(VALUE)
 #define FILL LOAD(VALUE, 0).x
 #else
 #define FILL 0
+#endif
+
+#if ROLLED
+#define LANES(channel) min(REGION_CHANNELS - (channel), 4)
+#else
+#define LANES(channel) 4
 #endif
 
 // A coordinate mirrored into [lower, upper).
@@ -56,8 +64,10 @@ int source(int element) {
   bool inside = true;
 #pragma unroll
   for (int d = 0; d < DIMS; ++d) {
+#if HAS_BOUNDS
     at[d] = mirrored(at[d], lower[d], upper[d]);
     inside = inside && at[d] >= lower[d] && at[d] < upper[d];
+#endif
   }
   int index = OFFSET + element_at(at, STRIDES);
   return inside && index < IN_ELEMENTS ? index : -1;
@@ -80,7 +90,7 @@ void main() {
   // Elements that follow each other here do so in the input: one division is enough.
   int element = OFFSET + q * REGION_CHANNELS + channel;
   int in_pixel = DIVIDED(element, IN_CHANNELS), in_channel = element - in_pixel * IN_CHANNELS;
-  for (int lane = 0; lane < 4; ++lane) {
+  for (int lane = 0; lane < LANES(channel); ++lane) {
     bool inside = channel + lane < REGION_CHANNELS && element + lane < IN_ELEMENTS;
     int texel = inside ? texel_of(in_channel, in_pixel, IN_PIXELS) : 0;
     OUT_VEC loaded = OUT_VEC(LOAD_LANE(X, texel, in_channel % 4));
@@ -90,7 +100,7 @@ void main() {
     in_channel = last ? 0 : in_channel + 1;
   }
 #else
-  for (int lane = 0; lane < 4; ++lane) {
+  for (int lane = 0; lane < LANES(channel); ++lane) {
     bool inside = channel + lane >= 0 && channel + lane < REGION_CHANNELS;
     int element = inside ? source(q * REGION_CHANNELS + channel + lane) : -1;
     int at = max(element, 0), in_pixel = DIVIDED(at, IN_CHANNELS);
