@@ -27,7 +27,6 @@
 #define FILLED 0  // 1: FILL is the first element of VALUE; 0: it is 0
 #define CONSECUTIVE 0  // 1: elements follow each other in the input as they do in the region
 #define WHOLE_TEXELS 0  // 1: a texel's lanes all come from one input texel
-#define ROLLED 0  // 1: a loop over lanes compiles in less time, and runs as fast
 #endif
 #include "lib/tensor.glsl"
 #include "lib/index.glsl"

@@ -100,6 +100,7 @@ class Profile:
             cache should hold. Larger images are computed in bands, some rows of tiles at a time.
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
+        per_lane: Pixels of an invocation of an element-wise dispatch.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
         occupancy: Invocations that keep all cores busy. If there are fewer results, several
@@ -149,6 +150,7 @@ class Profile:
     winograd_pixels: int = 64
     winograd_bytes: int = 16 << 20
     weight_nibbles: bool = False
+    per_lane: int = 4
     stepped: bool = False
     occupancy: int = 4096
     shared_sums: tuple[bool, ...] = (False,)
@@ -205,6 +207,7 @@ LLVMPIPE = Profile(
     others=((7, 1),),
     depthwise=(8,),
     columns=1 << 16,
+    per_lane=1,
     row_loops=True,
     short_loops=True,
     by_taps=False,

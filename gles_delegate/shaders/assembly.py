@@ -131,6 +131,7 @@ def top_and_code(
         "IMAGE_READS": int(image_reads),
         "IMAGE_WRITES": int(image_writes),
         "PARTIAL": int(dispatch.partial),
+        "ROLLED": int(limits.profile.tiles_unrolled),
         "SLICE_SUMS": int(in_half or limits.profile.slice_sums),
         "PRODUCT_PRECISION": "mediump" if in_half else "highp",
         # Without it, Mesa's shader cache would return machine code for another width.

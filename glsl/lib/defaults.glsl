@@ -54,6 +54,7 @@
 #define PIXEL_LANES 8  // a work group's invocations along the pixels
 #define SLICE_LANES 8  // and along the slices
 #define SLICES_IN_X 0  // 1: the slices lie along x; 0: the pixels
+#define ROLLED 0  // 1: a short loop runs as fast as its unrolled code, and compiles in less time
 #define REDUCTION_LANES 1  // and for each result; if several, they lie along x, pixels along y
 #define PIXEL_ROWS 1  // work groups along z, among which those along the pixels are divided
 #define SLICE_ROWS 1  // or those along the slices

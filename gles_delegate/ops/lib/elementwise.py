@@ -15,7 +15,6 @@ from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Kind, Operand
 TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 """Element types of ops that only move or choose elements."""
 
-PER_LANE = 4
 ADD, SUB, MUL, DIV, MAXIMUM = "ADD", "SUB", "MUL", "DIV", "MAXIMUM"
 EXP, LOG = "EXP", "LOG"
 NEG, SQUARE, SQUARED_DIFFERENCE, RSQRT = "NEG", "SQUARE", "SQUARED_DIFFERENCE", "RSQRT"
@@ -138,12 +137,13 @@ def combination(
     epilogue: tuple[Call, ...],
 ) -> Elementwise:
     """`elementwise` for the node of that index."""
+    per_lane = limits.profile.per_lane
     pixels: Shape = output.shape[:-1]
     dense = broadcast_strides(pixels, pixels)
     strides = [broadcast_strides(operand.shape[:-1], pixels) for operand in operands]
     sizes, *merged_strides = merged(pixels, *strides)
     defines: dict[str, Define] = {"FUNCTION": function, "OPERANDS": len(operands)}
-    defines |= {"PER_LANE": PER_LANE, "SIZES": sizes, "DIMS": len(sizes)}
+    defines |= {"PER_LANE": per_lane, "SIZES": sizes, "DIMS": len(sizes)}
     for name, operand, full, steps in zip("ABC", operands, strides, merged_strides, strict=False):
         defines |= {
             f"{name}_SAME_PIXELS": int(full == dense),
@@ -151,8 +151,8 @@ def combination(
             f"{name}_PIXELS": operand.pixels,
             f"{name}_ONE_CHANNEL": int(operand.channels == 1 and output.channels > 1),
         }
-    grid = make_grid(output.pixels, output.slices, limits, PER_LANE)
-    passes = PER_LANE * DIVISION_PASSES if function in ("FLOOR_DIV", "FLOOR_MOD") else 0
+    grid = make_grid(output.pixels, output.slices, limits, per_lane)
+    passes = per_lane * DIVISION_PASSES if function in ("FLOOR_DIV", "FLOOR_MOD") else 0
     return Elementwise(
         node, "elementwise", operands, output, grid, defines, epilogue, passes=passes,
         function=function,

@@ -266,7 +266,6 @@ def view(
         "OFFSET": layout.offset,
         "FILLED": int(fill is not None),
         "CONSECUTIVE": int(layout.strides == (1,) and not layout.upper and not area.out_channel),
-        "ROLLED": int(limits.profile.tiles_unrolled),
         "WHOLE_TEXELS": int(_whole_texels(source, layout, area, lower[-1], upper[-1])),
     }
     first, last = area.out_channel // 4, (area.out_channel + area.channels + 3) // 4
