@@ -163,10 +163,17 @@ class Profile:
 
     @property
     def first(self) -> Profile | None:
-        """The profile for the first runs, if it is another."""
+        """The profile for the first runs, if it is another: little code, and no unrolled loops."""
         if self.first_search is None:
             return None
-        return replace(self, searches=(self.first_search,), shared_texels=1 << 30, chained=0)
+        return replace(
+            self,
+            searches=(self.first_search,),
+            depthwise=(self.first_search.pixels,),
+            short_loops=False,
+            shared_texels=1 << 30,
+            chained=0,
+        )
 
     @property
     def with_small_weights(self) -> Profile:

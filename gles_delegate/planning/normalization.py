@@ -530,7 +530,8 @@ def _dispatch(
         "FACTOR": factor,
     }
     passes = pixel_passes(texels, grid.reduction_lanes)
-    return Dispatch(
+    dispatch = Dispatch(
         last.node, "normalize", (x,), output, grid, defines, (*calls, *epilogue),
         fused=last.fused, passes=passes,
     )  # fmt: skip
+    return dispatch.sized("GROUP") if limits.profile.row_loops else dispatch
