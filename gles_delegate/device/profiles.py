@@ -101,6 +101,8 @@ class Profile:
         weight_nibbles: Weights of 4 bits or less are read as int4, eight columns at once: half
             the memory and up to twice the instructions, for devices bound by memory.
         per_lane: Pixels of an invocation of an element-wise dispatch.
+        general: Shaders and work groups have the most general form, so that more dispatches share
+            programs, even if they then do more than they need to.
         stepped: Convolutions keep addresses and add to them for each input slice, instead of
             computing them from its number.
         occupancy: Invocations that keep all cores busy. If there are fewer results, several
@@ -151,6 +153,7 @@ class Profile:
     winograd_bytes: int = 16 << 20
     weight_nibbles: bool = False
     per_lane: int = 4
+    general: bool = False
     stepped: bool = False
     occupancy: int = 4096
     shared_sums: tuple[bool, ...] = (False,)
@@ -171,6 +174,7 @@ class Profile:
             searches=(self.first_search,),
             depthwise=(self.first_search.pixels,),
             short_loops=False,
+            general=True,
             shared_texels=1 << 30,
             chained=0,
         )

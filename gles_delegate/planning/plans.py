@@ -86,7 +86,7 @@ class Plans:
         if self._resizing.is_new:  # later plans share the programs of this one, chains do not
             plan = plan.chained(self.limits)
         if self.choices is None and self.limits.size_uniforms:
-            plan = self._resizing.generalized(plan, self.limits.profile.shared_texels)
+            plan = self._resizing.generalized(plan, self.limits.profile)
         return plan
 
     def _planned(self, lowered: Lowered, ports: Mapping[int, Port]) -> Plan:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
+from gles_delegate.device.profiles import Profile
 from gles_delegate.planning.plan import Plan
 from gles_delegate.shaders.dispatch import Call, Dispatch, NumberKey, Value, every_call
 from gles_delegate.shaders.files import is_own, read_body
@@ -35,12 +36,9 @@ class Resizing:
         """Whether no plan came before."""
         return not self._first
 
-    def generalized(self, plan: Plan, shared_texels: int) -> Plan:
+    def generalized(self, plan: Plan, profile: Profile) -> Plan:
         """The plan with uniforms for the numbers that differ from earlier plans, or between
-        dispatches that can share a program.
-
-        Args:
-            shared_texels: See `Profile.shared_texels`.
+        dispatches that can share a program; see `Profile.shared_texels`.
         """
         counts: Counter[Hashable] = Counter()
         identities: list[Hashable] = []
@@ -58,22 +56,35 @@ class Resizing:
             if (
                 position not in chained
                 and dispatch.shader in SHARED
-                and dispatch.most_texels <= shared_texels
+                and dispatch.most_texels <= profile.shared_texels
             ):
-                groups[_program(dispatch)].append(position)
+                groups[_program(dispatch, profile.general)].append(position)
+        general = {
+            position
+            for position, dispatch in enumerate(plan.dispatches)
+            if profile.general and dispatch.shader not in SHARED
+        }
         for group in groups.values():
+            if len({_flags(plan.dispatches[i]) for i in group}) > 1:
+                general.update(group)
             shared = _differing([plan.dispatches[i] for i in group])
             shared = shared.union(*(self._changed[identities[i]] for i in group))
             for i in group:
                 self._changed[identities[i]] |= shared
+        pairs = zip(plan.dispatches, identities, strict=True)
         dispatches = tuple(
-            replace(dispatch, uniforms=frozenset(self._changed[identity]))
-            for dispatch, identity in zip(plan.dispatches, identities, strict=True)
+            replace(dispatch, uniforms=frozenset(self._changed[identity]), general=i in general)
+            for i, (dispatch, identity) in enumerate(pairs)
         )
         return replace(plan, dispatches=dispatches)
 
 
-def _program(dispatch: Dispatch) -> Hashable:
+def _flags(dispatch: Dispatch) -> Hashable:
+    """What chooses between programs, unless these are general."""
+    return dispatch.output.channels % 4 == 0, dispatch.partial
+
+
+def _program(dispatch: Dispatch, general: bool) -> Hashable:
     """Equal for dispatches whose programs differ in numbers that may be uniforms alone."""
     constants = read_body(f"{dispatch.shader}.glsl").constants
     output = dispatch.output
@@ -90,7 +101,7 @@ def _program(dispatch: Dispatch) -> Hashable:
     rows = grid.pixel_rows, grid.slice_rows
     lanes = (grid.local_size, grid.slices_in_x, grid.reduction_lanes, rows)
     calls = tuple(_form(call, output) for call in (*dispatch.inner, *dispatch.epilogue))
-    flags = (output.channels % 4 == 0, dispatch.partial)
+    flags = None if general else _flags(dispatch)
     return (
         dispatch.shader,
         (*defines,),

@@ -383,6 +383,7 @@ class Dispatch(Operation):
             the numbers of the epilogue. Dispatches that differ only in these share a program.
         uniforms: Other numbers passed as uniforms, because they differ between shapes of the
             model's inputs.
+        general: The program also suits outputs of any channels, and parts of them.
         passes: Upper bound of an invocation's passes through loops. A loop after or inside another
             takes one more, which ends it.
         unrolled: Texels that an invocation computes by unrolled code.
@@ -410,6 +411,7 @@ class Dispatch(Operation):
     fused: tuple[int, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     uniforms: frozenset[NumberKey] = frozenset()
+    general: bool = False
     passes: int = 0
     unrolled: int = 1
 

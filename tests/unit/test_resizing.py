@@ -15,7 +15,7 @@ from gles_delegate.shaders.files import read_body
 from tests.unit.test_fusion import Net
 
 LIMITS = Limits()
-SHARED = LIMITS.profile.shared_texels
+PROFILE = LIMITS.profile
 
 
 def plan_for(height: int, width: int) -> Plan:
@@ -33,21 +33,21 @@ def texts(plan: Plan) -> list[str]:
 def test_the_first_plan_stays_as_it_is() -> None:
     plan, resizing = plan_for(60, 80), Resizing()
     for _ in range(2):
-        assert resizing.generalized(plan, SHARED) == plan
+        assert resizing.generalized(plan, PROFILE) == plan
 
 
 def test_later_sizes_share_programs() -> None:
     resizing, plans = Resizing(), [plan_for(60, 80), plan_for(70, 88), plan_for(61, 64)]
-    first, *others = (texts(resizing.generalized(plan, SHARED)) for plan in plans)
+    first, *others = (texts(resizing.generalized(plan, PROFILE)) for plan in plans)
     assert others[0] == others[1]
     assert all(text != other for text, other in zip(first, others[0], strict=True))
-    assert texts(resizing.generalized(plans[0], SHARED)) == others[0]
+    assert texts(resizing.generalized(plans[0], PROFILE)) == others[0]
 
 
 def test_what_does_not_change_stays_a_constant() -> None:
     resizing = Resizing()
-    resizing.generalized(plan_for(60, 80), SHARED)
-    dispatch = resizing.generalized(plan_for(70, 80), SHARED).dispatches[0]
+    resizing.generalized(plan_for(60, 80), PROFILE)
+    dispatch = resizing.generalized(plan_for(70, 80), PROFILE).dispatches[0]
     assert dispatch.defines["SIZES"] == (70, 2, 80, 2, 1)
     assert ("SIZES", 0) in dispatch.uniforms
     assert not dispatch.uniforms & {("SIZES", i) for i in range(1, 5)}
@@ -88,22 +88,22 @@ def with_parts(plan: Plan, *starts: int, **defines: int) -> Plan:
 
 
 def test_dispatches_of_a_plan_share_a_program() -> None:
-    parts = Resizing().generalized(with_parts(plan_for(20, 30), 0, 5, 9), SHARED)
+    parts = Resizing().generalized(with_parts(plan_for(20, 30), 0, 5, 9), PROFILE)
     assert len(set(texts(parts))) == 1
     assert {d.uniforms for d in parts.dispatches} == {frozenset({("OUT_PIXEL", 0)})}
 
 
 def test_equal_dispatches_keep_constants() -> None:
     plan = with_parts(plan_for(20, 30), 5, 5)
-    assert Resizing().generalized(plan, SHARED) == plan
+    assert Resizing().generalized(plan, PROFILE) == plan
 
 
 def test_dispatches_on_large_tensors_keep_constants() -> None:
     plan = with_parts(plan_for(60, 80), 0, 5)
-    assert Resizing().generalized(plan, SHARED) == plan
+    assert Resizing().generalized(plan, PROFILE) == plan
     most = plan.dispatches[0].most_texels
-    assert Resizing().generalized(plan, most - 1) == plan
-    assert len(set(texts(Resizing().generalized(plan, most)))) == 1
+    assert Resizing().generalized(plan, replace(PROFILE, shared_texels=most - 1)) == plan
+    assert len(set(texts(Resizing().generalized(plan, replace(PROFILE, shared_texels=most))))) == 1
 
 
 def test_numbers_of_an_epilogue_are_shared() -> None:
@@ -112,7 +112,7 @@ def test_numbers_of_an_epilogue_are_shared() -> None:
         replace(d, epilogue=(Call("QUANTIZED", (scale, -128.0, 127.0)),))
         for d, scale in zip(plan.dispatches, (0.5, 0.25), strict=True)
     )
-    shared = Resizing().generalized(replace(plan, dispatches=(one, other)), SHARED)
+    shared = Resizing().generalized(replace(plan, dispatches=(one, other)), PROFILE)
     assert len(set(texts(shared))) == 1
     assert (
         assemble(shared.dispatches[0], LIMITS).sizes != assemble(shared.dispatches[1], LIMITS).sizes
@@ -122,7 +122,18 @@ def test_numbers_of_an_epilogue_are_shared() -> None:
 def test_later_plans_share_the_same_programs() -> None:
     """The numbers of one dispatch that differ from the first plan are uniforms in all."""
     resizing = Resizing()
-    resizing.generalized(with_parts(plan_for(20, 30), 0, 5), SHARED)
-    later = resizing.generalized(with_parts(plan_for(24, 30), 0, 7), SHARED)
+    resizing.generalized(with_parts(plan_for(20, 30), 0, 5), PROFILE)
+    later = resizing.generalized(with_parts(plan_for(24, 30), 0, 7), PROFILE)
     assert len(set(texts(later))) == 1
-    assert texts(resizing.generalized(with_parts(plan_for(22, 30), 3, 9), SHARED)) == texts(later)
+    assert texts(resizing.generalized(with_parts(plan_for(22, 30), 3, 9), PROFILE)) == texts(later)
+
+
+def test_parts_and_whole_tensors_share_a_general_program() -> None:
+    parts = with_parts(plan_for(20, 30), 0, 5).dispatches
+    whole = replace(parts[0], partial=False)
+    plan = replace(plan_for(20, 30), dispatches=(*parts, whole))
+    assert len(set(texts(Resizing().generalized(plan, PROFILE)))) == 2
+    general = replace(PROFILE, general=True)
+    assert len(set(texts(Resizing().generalized(plan, general)))) == 1
+    alike = Resizing().generalized(replace(plan, dispatches=(whole, whole)), general)
+    assert not any(dispatch.general for dispatch in alike.dispatches)

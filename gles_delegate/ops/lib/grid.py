@@ -27,6 +27,8 @@ def make_grid(pixels: int, slices: int, limits: Limits, per_lane: int = 1) -> Gr
     """
     invocations = ceil(pixels / per_lane)
     vector = limits.simd_lanes
+    if limits.profile.general and invocations <= WORK_GROUP * limits.groups[0]:
+        return Grid(invocations, slices, WORK_GROUP, 1)
     slices_in_x = invocations < 4 * vector and slices > invocations
     along_x = slices if slices_in_x else invocations
     lanes = WORK_GROUP

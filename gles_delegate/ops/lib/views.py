@@ -246,7 +246,11 @@ def view(
     """
     area = target or Target(output.pixels, output.channels, output.pixels, output.pixels)
     layout = layout.simplified()
+    general = limits.profile.general
     lower, upper = layout.bounds
+    is_whole = _whole_texels(source, layout, area, lower[-1], upper[-1])
+    ones = (1,) * (3 - len(layout.sizes)) if general else ()
+    is_consecutive = layout.strides == (1,) and not layout.upper and not area.out_channel
     defines: dict[str, Define] = {
         **source.size_defines("IN"),
         "IN_ELEMENTS": source.elements,
@@ -256,17 +260,17 @@ def view(
         "OUT_ROW": area.out_row,
         "OUT_PIXEL": area.out_pixel,
         "OUT_CHANNEL": area.out_channel,
-        "DIMS": len(layout.sizes),
-        "SIZES": layout.sizes,
-        "STRIDES": layout.strides,
+        "DIMS": len(ones + layout.sizes),
+        "SIZES": ones + layout.sizes,
+        "STRIDES": ones + layout.strides,
         "HAS_BOUNDS": int(layout.has_bounds),
-        "LOWER": lower,
-        "UPPER": upper,
+        "LOWER": (0,) * len(ones) + lower,
+        "UPPER": ones + upper,
         "MIRROR": _MIRRORS.index(layout.mirror),
         "OFFSET": layout.offset,
         "FILLED": int(fill is not None),
-        "CONSECUTIVE": int(layout.strides == (1,) and not layout.upper and not area.out_channel),
-        "WHOLE_TEXELS": int(_whole_texels(source, layout, area, lower[-1], upper[-1])),
+        "CONSECUTIVE": int(is_consecutive and not (is_whole or general)),
+        "WHOLE_TEXELS": int(is_whole),
     }
     first, last = area.out_channel // 4, (area.out_channel + area.channels + 3) // 4
     grid = make_grid(area.pixels, last - first, limits)
