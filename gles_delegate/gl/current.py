@@ -135,6 +135,8 @@ class Adopted:
                 "another context: make it current, and then bind the model"
             )
         self._display = libegl().eglGetCurrentDisplay() if current_context() else 0
+        if self._display:
+            libegl().refuse_inherited(self._display)
         self.gl = Functions(current_loader())
         require_version(self.gl)
         self.mark: Mark | None = None

@@ -26,9 +26,11 @@ from gles_delegate.gl.libegl import (
     LibEgl,
     attributes,
     libegl,
+    wide_attributes,
 )
 from gles_delegate.gl.mark import Mark
 from gles_delegate.support.closing import in_any_case, on_error
+from gles_delegate.support.undisturbed import unforked
 
 _PLATFORM_SURFACELESS_MESA, _PLATFORM_DEVICE_EXT, _PLATFORM_GBM = 0x31DD, 0x313F, 0x31D7
 _ANGLE = "EGL_ANGLE_platform_angle"
@@ -125,6 +127,10 @@ class NativeContext:
         self.egl.eglMakeCurrent(self.display.handle, self.surface, self.surface, self.handle)
 
     def destroy(self) -> None:
+        with unforked():
+            self._destroy()
+
+    def _destroy(self) -> None:
         egl = self.egl
         display = self.display.handle
         steps = [partial(egl.eglDestroyContext, display, self.handle)]
@@ -286,6 +292,11 @@ def _sources(egl: LibEgl, refusals: list[_Refusal]) -> Iterator[_Source]:
         wanted = attributes(*options) if options else None
         return int(egl.eglGetPlatformDisplayEXT(platform, native, wanted))
 
+    def display_apart(device: int) -> int:
+        # Mesa has one display for each list of attributes.
+        options = wide_attributes(*(DEVICE_EXT, device) * egl.generation)
+        return int(egl.eglGetPlatformDisplay(_PLATFORM_SURFACELESS_MESA, 0, options))
+
     def gbm_display(path: str) -> int:
         return display(_PLATFORM_GBM, _gbm_device(path))
 
@@ -301,10 +312,9 @@ def _sources(egl: LibEgl, refusals: list[_Refusal]) -> Iterator[_Source]:
         refusals.append(("device", str(error)))
     for device in devices:
         yield _Source("device", partial(display, _PLATFORM_DEVICE_EXT, device), device)
-    if egl.inherited and "EGL_EXT_explicit_device" in egl.client_extensions:
-        for device in devices:  # one more display of each, for a child of a child
-            again = partial(display, _PLATFORM_SURFACELESS_MESA, 0, DEVICE_EXT, device)
-            yield _Source("surfaceless", again, device)
+    if egl.generation and "EGL_EXT_explicit_device" in egl.client_extensions:
+        for device in devices:
+            yield _Source("surfaceless", partial(display_apart, device), device)
     for path in sorted(glob.glob("/dev/dri/renderD*")):
         yield _Source("gbm", partial(gbm_display, path), last_resort=True)
     yield _Source("default", lambda: int(egl.eglGetDisplay(0)), last_resort=True)
@@ -339,11 +349,11 @@ def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
     # initialized again, maybe by the app.
     unplaced: list[tuple[str, str, str]] = []
     for source in _sources(egl, refusals):
-        if source.device in seen or (source.last_resort and (seen or unplaced or egl.inherited)):
+        if source.device in seen or (source.last_resort and (seen or unplaced or egl.generation)):
             continue
         try:
             display = source.open()
-            if display in egl.inherited:
+            if egl.is_inherited(display):
                 refusals.append((source.platform, "it was in use before this process was forked"))
                 continue
             native = create_context(egl, egl.initialized(source.platform, display))
@@ -367,6 +377,11 @@ def _working(refusals: list[_Refusal]) -> Iterator[NativeContext]:
 
 def best_context() -> NativeContext:
     """Create a context on the first hardware device, or else on the first that works."""
+    with unforked():
+        return _best_context()
+
+
+def _best_context() -> NativeContext:
     refusals: list[_Refusal] = []
     software: NativeContext | None = None
     for native in _working(refusals):
@@ -400,4 +415,5 @@ def nth_context(index: int) -> NativeContext:
 
 
 def contexts_of_all() -> list[NativeContext]:
-    return sorted(_working([]), key=lambda native: native.software)
+    with unforked():
+        return sorted(_working([]), key=lambda native: native.software)

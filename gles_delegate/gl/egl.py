@@ -36,7 +36,7 @@ from gles_delegate.gl.libegl import (
 )
 from gles_delegate.gl.libglx import HOW_TO_USE_EGL, GlxBinding
 from gles_delegate.support.closing import in_any_case
-from gles_delegate.support.undisturbed import Undisturbed
+from gles_delegate.support.undisturbed import Undisturbed, unforked
 
 
 def list_devices() -> list[Device]:
@@ -74,8 +74,10 @@ def _sharing_with_current(robust: bool) -> NativeContext:
             + (f"a GLX context, which cannot: {HOW_TO_USE_EGL}" if glx else "none")
         )
     egl = libegl()
-    display = egl.initialized("default", egl.eglGetCurrentDisplay())
-    return create_context(egl, display, handle, robust)
+    current = egl.eglGetCurrentDisplay()
+    egl.refuse_inherited(current)
+    with unforked():
+        return create_context(egl, egl.initialized("default", current), handle, robust)
 
 
 class EglContext:
@@ -194,7 +196,8 @@ class EglContext:
         before: EglBinding | None = None
         try:
             if not native.is_current:
-                before = native.egl.replaced(native.make_current)
+                with unforked():
+                    before = native.egl.replaced(native.make_current)
         except EglError as error:
             if error.code == CONTEXT_LOST:
                 raise ContextLostError(str(error)) from error
@@ -223,7 +226,8 @@ class EglContext:
         before = self._entered.pop()
         if before is not None and self._pid == os.getpid():
             try:
-                before.restore()
+                with unforked():
+                    before.restore()
             except GLError:
                 if error is None:
                     raise

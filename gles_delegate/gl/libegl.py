@@ -19,7 +19,7 @@ from gles_delegate.errors import ContextError, ContextLostError, GLError
 from gles_delegate.gl.libglx import GlxBinding, OsmesaBinding
 from gles_delegate.gl.tensorflow import load_mesa_apart, watch_imports
 from gles_delegate.support.closing import leave_exit_handlers_out
-from gles_delegate.support.undisturbed import Undisturbed, was_busy_at_fork
+from gles_delegate.support.undisturbed import Undisturbed, unforked, was_busy_at_fork
 
 DEBIAN_PACKAGES = "libegl1 libegl-mesa0 libgl1 libgl1-mesa-dri libgles2"  # libgl1: for moderngl
 MAKE_ANOTHER = "make a new one, and give it to Interpreter.modify_graph_with_delegate"
@@ -56,6 +56,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {  # name: (result, *arguments)
     "eglGetProcAddress": (Handle, c_char_p),
     "eglQueryString": (c_char_p, Handle, _Int),
     "eglGetDisplay": (Handle, Handle),
+    "eglGetPlatformDisplay": (Handle, _Enum, Handle, POINTER(Handle)),
     "eglGetPlatformDisplayEXT": (Handle, _Enum, Handle, _Ints),
     "eglInitialize": (_Bool, Handle, _Ints, _Ints),
     "eglQueryDevicesEXT": (_Bool, _Int, POINTER(Handle), _Ints),
@@ -139,10 +140,14 @@ class LibEgl:
         # included. So none is terminated here, and each is initialized at every use, because other
         # libraries do terminate them.
         self._pid = 0  # of the process that initialized a display
-        os.register_at_fork(before=self._note_current)
+        os.register_at_fork(before=self._note_current, after_in_child=self._begin_in_child)
         self._displays: set[int] = set()  # that were initialized here
-        self.inherited: frozenset[int] = frozenset()
+        self._devices: dict[int, int] = {}  # of displays
+        self.generation = 0
+        """How many forks ago the first display was initialized."""
+        self._inherited: set[int] = set()
         """Displays that were initialized before a fork, and whose threads do not exist here."""
+        self._parent = 0  # the process that initialized the last of them
         self._was_current = False  # a context, as the process was forked
         self.has_hardware = False
         """Whether a context was created on another device than a software rasterizer."""
@@ -200,15 +205,40 @@ class LibEgl:
             return
         if self.has_hardware or self._was_current or was_busy_at_fork():
             raise forked(self._pid)
+        self._parent = self._pid
         self._pid = os.getpid()
-        leave_exit_handlers_out()  # Mesa would wait for the parent's threads
-        self.inherited |= self._displays
+        self.generation += 1
+        self._inherited |= self._displays
         self._displays.clear()
 
     def _note_current(self) -> None:
         is_current = self.is_started and bool(self.eglGetCurrentContext())
         is_here = self._pid == os.getpid()
         self._was_current = is_current or (self._was_current and not is_here)
+
+    def is_inherited(self, display: int) -> bool:
+        """In a child, after `begin_after_fork`: whether a display may be the parent's.
+
+        One that is initialized, and not by this object, may be another library's from before.
+        """
+        if self.generation and display not in self._displays | self._inherited:
+            with suppress(EglError):
+                self.eglQueryString(display, EXTENSIONS)
+                self._inherited.add(display)
+        return display in self._inherited
+
+    def refuse_inherited(self, display: int) -> None:
+        """Raise ContextError for a display that was initialized here before a fork."""
+        if self._pid != os.getpid() and display in self._displays:
+            raise forked(self._pid)
+        if display in self._inherited:
+            raise forked(self._parent)
+
+    def _begin_in_child(self) -> None:
+        if self.is_started:
+            # They would wait for the parent's threads, or free what those left half freed, also in
+            # a child that does not use EGL.
+            leave_exit_handlers_out()
 
     def initialized(self, platform: str, handle: int) -> Display:
         """The display of an EGLDisplay, initialized; raises GLError if that fails."""
@@ -224,11 +254,13 @@ class LibEgl:
         device = Handle()
         with suppress(GLError):
             self.eglQueryDisplayAttribEXT(handle, DEVICE_EXT, ctypes.byref(device))
+        if device.value:  # Mesa 25.0 forgets that of a display which is asked for again
+            self._devices[handle] = device.value
         return Display(
             platform=platform,
             handle=handle,
             extensions=frozenset(self.eglQueryString(handle, EXTENSIONS).decode().split()),
-            device=device.value,
+            device=self._devices.get(handle, 0),
             version=(major.value, minor.value),
         )
 
@@ -359,7 +391,7 @@ def release_thread() -> None:
     The C library frees it after Python has joined the thread, and so does glvnd when the process
     ends: twice, if both happen at once.
     """
-    with suppress(ContextError, GLError):
+    with suppress(ContextError, GLError), unforked():
         libegl().eglReleaseThread()
 
 
@@ -402,3 +434,8 @@ def forked(pid: int) -> ContextError:
 def attributes(*values: int) -> ctypes.Array[c_int32]:
     """An EGLint attribute list with its terminator."""
     return (_Int * (len(values) + 1))(*values, _NONE)
+
+
+def wide_attributes(*values: int) -> ctypes.Array[c_size_t]:
+    """An EGLAttrib attribute list with its terminator, which may hold handles."""
+    return (Handle * (len(values) + 1))(*values, _NONE)

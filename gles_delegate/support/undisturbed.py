@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import AbstractContextManager, nullcontext
 
 from gles_delegate.support import collector
 from gles_delegate.support.collector import CollectorOff
@@ -36,6 +37,7 @@ class Undisturbed:
         return self._deferred.is_due or collector.is_due() or _fork_waits
 
     def begin(self) -> None:
+        _let_forks_go_first()
         self._deferred.begin()
         self._off.begin()
 
@@ -44,14 +46,32 @@ class Undisturbed:
         self._deferred.end()
 
 
+def unforked() -> AbstractContextManager[None]:
+    """Forks of other threads wait for the end of a ``with`` block, as of an `Undisturbed`.
+
+    EGL has locks of the whole process, which a child could never take if they were held.
+    """
+    if get_ident() in collector.holders():
+        return nullcontext()
+    _let_forks_go_first()
+    return CollectorOff(on_app_thread=False)
+
+
 def give_way() -> None:
     """Between two calls of OpenGL: let the collector run, or a fork, if they wait."""
     collector.give_way()
-    if _fork_waits:
+    while _fork_waits:  # another fork may have begun before this thread was no longer paused
         _paused.add(get_ident())
         while _fork_waits:
             time.sleep(0.001)
         _paused.discard(get_ident())
+
+
+def _let_forks_go_first() -> None:
+    """Threads that call OpenGL all the time would leave a fork no moment."""
+    if _fork_waits and get_ident() not in collector.holders():
+        while _fork_waits:
+            time.sleep(0.001)
 
 
 def was_busy_at_fork() -> bool:
@@ -68,11 +88,14 @@ def _others_work() -> bool:
 
 def _wait_for_others() -> None:
     global _fork_waits
-    _fork_waits = True
     limit = time.monotonic() + _SECONDS
-    while _others_work() and time.monotonic() < limit:
+    while True:
+        collector.hold()  # so none begins after the look
+        _fork_waits = True  # the end of another thread's fork may have reset it
+        if not _others_work() or time.monotonic() > limit:
+            return
+        collector.let_go()
         time.sleep(0.001)
-    collector.hold()
 
 
 def _go_on() -> None:
