@@ -240,6 +240,11 @@ def of_magnitudes(b: ModelBuilder, elements: Sequence[int]) -> int:
     return compared(b, "LESS", x, y, stablehlo=False)
 
 
+def of_selections_of_nothing(b: ModelBuilder, elements: Sequence[int]) -> int:
+    x, y = (b.op("SELECT_V2", [], [()]) for _ in "ab")
+    return compared(b, "LESS", x, y, stablehlo=False)
+
+
 def with_replaced(number: float, test: str, other: float | None, both: bool = True) -> Comparator:
     """Elements that equal ``other``, or with None themselves, are replaced by ``number``."""
 
@@ -275,6 +280,7 @@ def half_of_jax(b: ModelBuilder, elements: Sequence[int]) -> int:
         (of_one_element, "LESS"),
         (with_a_constant, "LESS"),
         (of_magnitudes, "ABS, ABS, LESS"),
+        (of_selections_of_nothing, "SELECT_V2, SELECT_V2, LESS"),
         (by_stablehlo("NOT_EQUAL", 1), "STABLEHLO_COMPARE"),
         (with_replaced(1, "EQUAL", 0), "EQUAL, SELECT_V2, EQUAL, SELECT_V2, LESS"),
         (with_replaced(0, "EQUAL", 1), "EQUAL, SELECT_V2, EQUAL, SELECT_V2, LESS"),

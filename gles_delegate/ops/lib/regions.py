@@ -123,8 +123,9 @@ def _element(body: Graph, makers: dict[int, Node], tensor: int) -> tuple[int, fr
     path, tests = [tensor], list[tuple[str, Node]]()
     while path[-1] in makers and len(path) <= len(body.nodes):
         inner = makers[path[-1]]
-        test = makers.get(inner.inputs[0]) if inner.op in _SELECTIONS else None
-        if test is None or len(inner.inputs) != 3 or len(test.inputs) != 2:
+        is_selection = inner.op in _SELECTIONS and len(inner.inputs) == 3
+        test = makers.get(inner.inputs[0]) if is_selection else None
+        if test is None or len(test.inputs) != 2:
             raise _other_comparator(body)
         number = _number(body, inner.inputs[1])
         name = "NOT_EQUAL" if number is not None and np.isnan(number) else "EQUAL"
