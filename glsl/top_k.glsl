@@ -1,8 +1,8 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// TOPK_V2: sorts each BLOCK of a row of X, the largest first; of equal elements, the first comes
-// first. The output has KEPT of each block, as texels of a key and its channel.
+// TOPK_V2 and STABLEHLO_SORT: sorts each BLOCK of a row of X, the largest key first; of equal ones,
+// the first comes first. The output has KEPT of each block, as texels of a key and its channel.
 #ifndef ASSEMBLED
 #define OUT_VEC ivec4
 #define OUT_ELEMENT ivec4
@@ -11,6 +11,7 @@
 #define BLOCK 16  // texels
 #define KEPT 5
 #define WIDTH 5  // pairs of a row
+#define KEY key_of  // or a macro of lib/keys.glsl
 #define ONE_BY_ONE 0  // 1: an invocation finds a block's pairs; 0: the ranks in a texel
 #endif
 #include "lib/keys.glsl"
@@ -22,7 +23,7 @@ INPUT0(X)
 
 ivec4 keys_of(int slice, int row) {
   VEC0 v = LOAD(X, slice * IN_PIXELS + row);
-  ivec4 keys = ivec4(key_of(v.x), key_of(v.y), key_of(v.z), key_of(v.w));
+  ivec4 keys = ivec4(KEY(v.x), KEY(v.y), KEY(v.z), KEY(v.w));
   return choose(ivec4(NONE), keys, lanes_below(IN_CHANNELS - 4 * slice));
 }
 

@@ -1,7 +1,7 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// TOPK_V2: merges each RUNS sorted runs of glsl/top_k.glsl into one, of which KEPT pairs remain. An
+// TOPK_V2 and STABLEHLO_SORT: merges each RUNS sorted runs of glsl/top_k.glsl into one, of which KEPT pairs remain. An
 // invocation searches the other runs for the pairs that come before its own.
 #ifndef ASSEMBLED
 #define VEC0 ivec4

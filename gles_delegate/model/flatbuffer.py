@@ -25,6 +25,7 @@ _SCALARS = {
     "uint16": Struct("<H"),
     "int32": Struct("<i"),
     "uint32": Struct("<I"),
+    "int64": Struct("<q"),
     "uint64": Struct("<Q"),
     "float32": Struct("<f"),
 }

@@ -55,11 +55,13 @@ BLOCKWISE_QUANTIZATION = 2  # number of BlockwiseQuantization in ``union Quantiz
 COMPOSITE_OPTIONS = 21
 OPTIONS_2 = {
     "STABLEHLO_CASE": 23,
+    "STABLEHLO_COMPARE": 8,
     "STABLEHLO_COMPOSITE": COMPOSITE_OPTIONS,
     "STABLEHLO_GATHER": 16,
     "STABLEHLO_PAD": 10,
     "STABLEHLO_REDUCE_WINDOW": 13,
     "STABLEHLO_SCATTER": 7,
+    "STABLEHLO_SORT": 14,
 }
 """Number in ``union BuiltinOptions2`` of the options of each op that has them there."""
 

@@ -1,4 +1,4 @@
-"""Ops along axes: reductions, softmax and norms, running sums, the largest elements."""
+"""Ops along axes: reductions, softmax and norms, running sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Array
-from gles_delegate.ops.gathering import Lookup, gathered
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
 from gles_delegate.ops.lib.grid import (
@@ -23,11 +22,11 @@ from gles_delegate.ops.lib.grid import (
     with_reduction_lanes,
 )
 from gles_delegate.ops.lib.index import merged, normal_axis, rank_4, row_major
-from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants, one_integer
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants
 from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
 from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import View, moved_output, reshaped_as, same_texels, viewed
+from gles_delegate.ops.lib.views import reshaped_as, same_texels
 from gles_delegate.shaders.dispatch import (
     Call,
     Define,
@@ -201,81 +200,6 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     if result == output:
         return [dispatch]
     return [dispatch, reshaped_as(node, result, output)]
-
-
-@op("TOPK_V2", max_version=3, rows=rows.last_axis, sized_by=(1,))
-def top_k(node: NodeView, options: Options) -> list[Step]:
-    k, x = one_integer(node, 1, "the count"), node.input(0, None)
-    if not x.shape or node.dtype(0) == "bool":
-        raise Unsupported(f"the {k} largest of {node.dtype(0)} {list(x.shape)}")
-    if not 0 <= k <= x.channels:
-        raise UnfitSizes(f"the {k} largest of {x.channels} elements")
-    shape, span = (*x.shape[:-1], k), BLOCK
-    values, indices = moved_output(node, x, shape), node.output(shape, 1, "int", "int32")
-    pairs = _sorted_blocks(node, x, k)
-    steps: list[Step] = [pairs]
-    while span < x.channels:
-        pairs = _merged_runs(node, pairs.output, x.channels, span, k)
-        steps.append(pairs)
-        span *= RUNS
-    second = View((x.pixels, k), (4 * k, 4), 1)
-    found = Lookup([(x.pixels, x.channels, k), (k, 0, 1)], (len(shape) - 1,))
-    return [
-        *steps,
-        viewed(node, pairs.output, indices, second),
-        gathered(node, x, indices, found, output=values),
-    ]
-
-
-BLOCK = 256
-"""Elements of a block, the part of a row that is sorted first."""
-ONE_BY_ONE = 16
-"""Maximum elements of a block that are found in sequence, each by one pass over the block."""
-RUNS = 4
-"""Sorted runs that are merged into one; each pair is searched for in all of them."""
-
-
-def _sorted_blocks(node: NodeView, x: Operand, k: int) -> Dispatch:
-    """Pairs of keys and channels: the first `k` of each block of a row, in order."""
-    width, slices, one_by_one = _kept(x.channels, BLOCK, k), BLOCK // 4, k <= ONE_BY_ONE
-    output = node.scratch((x.pixels, width, 4), "blocks", "int")
-    defines: dict[str, Define] = {
-        **x.size_defines("IN"),
-        "BLOCK": slices,
-        "KEPT": min(BLOCK, k),
-        "WIDTH": width,
-        "ONE_BY_ONE": int(one_by_one),
-    }
-    parts = ceil(x.slices / slices) if one_by_one else x.slices
-    passes = k * (slices + 2) + 1 if one_by_one else slices + 1
-    grid = make_grid(parts * x.pixels, 1, node.limits)
-    dispatch = node.dispatch("top_k", (x,), output, grid, defines, passes=passes)
-    return dispatch.sized("IN_CHANNELS", "IN_PIXELS", "KEPT", "WIDTH")
-
-
-def _merged_runs(node: NodeView, pairs: Value, channels: int, span: int, k: int) -> Dispatch:
-    """`pairs` with `RUNS` runs merged into one, where a run has the first `k` of a `span`."""
-    rows, width, _ = pairs.shape
-    length, kept = min(span, k), _kept(channels, RUNS * span, k)
-    output = node.scratch((rows, kept, 4), f"merged{span}", "int")
-    defines: dict[str, Define] = {
-        "IN_PIXELS": pairs.pixels,
-        "IN_WIDTH": width,
-        "LENGTH": length,
-        "RUNS": RUNS,
-        "KEPT": min(RUNS * span, k),
-        "WIDTH": kept,
-    }
-    grid = make_grid(pairs.pixels, 1, node.limits)
-    passes = RUNS * (length.bit_length() + 2) + 1
-    dispatch = node.dispatch("top_k_merge", (pairs,), output, grid, defines, passes=passes)
-    return dispatch.sized("IN_PIXELS", "IN_WIDTH", "LENGTH", "KEPT", "WIDTH")
-
-
-def _kept(channels: int, span: int, k: int) -> int:
-    """How many of a row's elements are among the first `k` of their `span`."""
-    whole, rest = divmod(channels, span)
-    return whole * min(span, k) + min(rest, k)
 
 
 def _one_axis(node: NodeView, rank: int) -> int:

@@ -9,4 +9,17 @@ int key_of(float number) {
   if (magnitude > 0x7f800000) return NONE;
   return bits < 0 ? -magnitude : magnitude;
 }
+
+// For STABLEHLO_SORT, in which NaN is the largest number, and the largest key comes first.
+int reversed(int number) { return ~number; }
+int reversed(float number) { return -key_of(number); }  // that of NaN stays NONE
+// The total order of IEEE 754, in which -NaN comes before all, and -0 before 0.
+int in_total(float number) {
+  int bits = floatBitsToInt(number);
+  return bits ^ (bits >> 31 & 0x7fffffff);
+}
+#define ASCENDING(number) reversed(number)
+#define DESCENDING(number) (~reversed(number))
+#define ASCENDING_IN_TOTAL(number) (~in_total(number))
+#define DESCENDING_IN_TOTAL(number) in_total(number)
 #endif

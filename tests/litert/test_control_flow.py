@@ -245,10 +245,17 @@ def total(b: ModelBuilder, shape: tuple[int, ...], keep_dims: bool) -> int:
     return b.op("SUM", [b.input(shape), axes], [result], keep_dims=keep_dims)
 
 
+def constant(b: ModelBuilder, shape: tuple[int, ...]) -> int:
+    """Of the size that the input has in the file."""
+    b.input(shape)
+    return b.constant(np.full(shape, 7, np.float32))
+
+
 BRANCHES: dict[str, Callable[[ModelBuilder, tuple[int, ...]], int]] = {
     "all": lambda b, shape: b.op("TANH", [b.input(shape)], [shape]),
     "the input": lambda b, shape: b.input(shape),
     "a row": lambda b, shape: rows_of(b, shape, 1),
+    "a constant": constant,
     "no rows": lambda b, shape: rows_of(b, shape, 0),
     "all rows": lambda b, shape: rows_of(b, shape, -1),
     "flat": flat,
@@ -321,7 +328,7 @@ def test_the_size_of_a_result_is_that_of_its_branch(
     with gd.GpuDelegate(model=content) as delegate:
         interpreter, reference = host(delegate, content), litert_interpreter(content)
         nodes = [node for node in delegate.report.nodes if node.op == op]
-        are_equal = {first, second} <= {"all", "the input", "all rows"}
+        are_equal = {first, second} <= {"all", "the input", "all rows", "a constant"}
         assert [node.delegated for node in nodes] == [are_equal]
         assert are_equal or "expected equal shapes" in nodes[0].reason
         # LiteRT returns no tensor without elements whose size a run decides.
@@ -332,23 +339,59 @@ def test_the_size_of_a_result_is_that_of_its_branch(
 
 @both_hosts
 @pytest.mark.parametrize("op", ["IF", "STABLEHLO_CASE"])
-@pytest.mark.parametrize("shapes", [((1, 4), (3, 4)), ((1, 1), (2, 1))])
+@pytest.mark.parametrize(
+    ("second", "shapes"),
+    [
+        ("a row", ((1, 4), (3, 4))),
+        ("a row", ((1, 1), (2, 1))),
+        ("a constant", ((1, 4), (3, 4))),
+        ("a constant", ((2, 4), (3, 4))),
+    ],
+)
 def test_branches_whose_sizes_differ_after_a_resize(
-    host: Host, op: str, shapes: list[tuple[int, ...]]
+    host: Host, op: str, second: str, shapes: list[tuple[int, ...]]
 ) -> None:
-    """The first sizes are equal, as long as there is one row."""
-    content = choosing(op, "all", "a row", shapes[0])
+    """The sizes in the file are equal; other ones need not broadcast."""
+    content = choosing(op, "all", second, shapes[0])
     with gd.GpuDelegate(model=content) as delegate:
         interpreter, reference = host(delegate, content), litert_interpreter(content)
         assert delegate.report.fully_delegated
         for shape in (*shapes, shapes[0]):
             x = np.linspace(-2, 3, int(np.prod(shape)), dtype=np.float32).reshape(shape)
-            if shape[0] > 1:
-                with pytest.raises((gd.UnsupportedModelError, RuntimeError), match="equal shapes"):
-                    chosen_by(interpreter, True, x)
+            if shape == shapes[1]:
+                named = rf"node \d {op}: a run chooses a branch, .*; expected equal shapes"
+                interpreter.resize_tensor_input(interpreter.get_input_details()[1]["index"], shape)
+                with pytest.raises((gd.UnsupportedModelError, RuntimeError), match=named):
+                    interpreter.allocate_tensors()
                 continue
             for condition in (True, False):
                 assert_chosen_alike(interpreter, reference, condition, x)
+        del interpreter
+
+
+@both_hosts
+def test_branches_whose_sizes_differ_for_a_value(host: Host) -> None:
+    """A run gives the size of one branch's result; the other's is that of the file."""
+    s = sketch()
+    count, condition = s.input((1,), np.int32), s.input((), np.bool_)
+    x = s.op("FILL", [count, s.constant(np.float32(2))], [s.tensor((1,))])
+    options = {
+        "then_subgraph_index": s.subgraph(lambda b: [b.op("NEG", [b.input((1,))], [(1,)])]),
+        "else_subgraph_index": s.subgraph(lambda b: [constant(b, (1,))]),
+    }
+    content = s.build([s.op("IF", [condition, x], [s.tensor(None)], **options)])
+    with gd.GpuDelegate(model=content) as delegate:
+        interpreter = host(delegate, content)
+        assert delegate.report.fully_delegated
+        for number in (1, 3, 1):
+            for chosen in (True, False):
+                feeds = [np.int32([number]), np.array(chosen)]
+                if number == 3:
+                    named = "node 1 IF: a run chooses a branch, .*; expected equal shapes"
+                    with pytest.raises((gd.UnsupportedModelError, RuntimeError), match=named):
+                        run(interpreter, feeds)
+                    continue
+                np.testing.assert_array_equal(*run(interpreter, feeds), *run_litert(content, feeds))
         del interpreter
 
 

@@ -64,6 +64,8 @@ _FIELDS = {
     "BatchMatMulOptions": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
     "BucketizeOptions": "boundaries:[float32]",
     "StablehloCaseOptions": "branch_subgraph_indices:[int32]",
+    "StablehloCompareOptions": "comparison_direction:uint32 compare_type:uint32",
+    "StablehloSortOptions": "dimension:int64 is_stable:bool comparator_subgraph_index:int32",
     "StablehloReduceWindowOptions": "window_dimensions:[int64] window_strides:[int64] "
     "base_dilations:[int64] window_dilations:[int64] padding:[int64] body_subgraph_index:int32",
     "StablehloGatherOptions": "offset_dims:[int64] collapsed_slice_dims:[int64] "

@@ -38,10 +38,12 @@ _SHARED_OPTIONS = {
 }
 _SECOND_OPTIONS = {
     "STABLEHLO_CASE": "StablehloCaseOptions",
+    "STABLEHLO_COMPARE": "StablehloCompareOptions",
     "STABLEHLO_GATHER": "StablehloGatherOptions",
     "STABLEHLO_PAD": "StablehloPadOptions",
     "STABLEHLO_REDUCE_WINDOW": "StablehloReduceWindowOptions",
     "STABLEHLO_SCATTER": "StablehloScatterOptions",
+    "STABLEHLO_SORT": "StablehloSortOptions",
 }
 _OPTIONS_BY_LOWER_NAME = {name.lower(): name for name in BUILTIN_OPTIONS}
 _PLACEHOLDER = BUILTIN_OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")

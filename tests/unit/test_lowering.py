@@ -444,6 +444,17 @@ def test_an_8_bit_lstm_with_a_quantization_that_litert_does_not_read(
     assert expected in reason(pack_model(tables))
 
 
+@pytest.mark.parametrize("channels", [6, 8])
+def test_weights_of_a_layer_for_another_number_of_channels(channels: int) -> None:
+    s = Sketch(np.random.default_rng(0))
+    tables = s.model([integer_lstm(s, "UNIDIRECTIONAL_SEQUENCE_LSTM", x=(2, 3, 7))])
+    (graph,) = tables["subgraphs"]
+    (x,) = graph["inputs"]
+    graph["tensors"][x]["shape"] = [2, 3, channels]
+    expected = f"weights for 7 channels on an input of shape [2, 3, {channels}]"
+    assert expected in reason(pack_model(tables))
+
+
 def test_16_bit_tensors_of_several_scales_are_not_concatenated() -> None:
     """LiteRT copies their integers; it rescales 8-bit ones."""
     for dtype, expected in ((np.int16, ["LiteRT's CONCATENATION ignores that"]), (np.uint8, [])):
@@ -671,6 +682,25 @@ def test_operands_out_of_range(
     inputs = [b.input(shape), *(b.constant(np.asarray(value)) for value in constants)]
     outputs = [shape, b.tensor(shape, np.int32)] if name == "TOPK_V2" else [shape]
     assert problem in reason(b.build([b.op(name, inputs, outputs, **options)]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "zero_point", "axis", "found"),
+    [
+        ("uint8", 0, 0, "rows of uint8 with the zero points [0] along axis 0"),
+        ("int8", 3, 0, "rows of int8 with the zero points [3] along axis 0"),
+        ("int8", 0, 1, "rows of int8 with the zero points [0] along axis 1"),
+    ],
+)
+def test_rows_that_litert_dequantizes_otherwise(
+    dtype: str, zero_point: int, axis: int, found: str
+) -> None:
+    b = ModelBuilder()
+    rows = b.constant(np.ones((3, 5), dtype), quantization=quantization(0.5, zero_point, axis))
+    inputs = [b.input((2,), np.int32), rows]
+    why = reason(b.build([b.op("EMBEDDING_LOOKUP", inputs, [b.tensor((2, 5))])]))
+    assert found in why
+    assert "expected int8 or smaller, zero points of 0, and axis 0" in why
 
 
 def test_fields_that_a_file_leaves_out() -> None:

@@ -40,3 +40,23 @@ def test_a_reduction(axis: int, expected: bool) -> None:
     axes = b.constant(np.int32([axis]))
     y = b.op("SUM", [b.input(SHAPE), axes], [SHAPE], keep_dims=True)
     assert are_independent(b, y) == expected
+
+
+@pytest.mark.parametrize(("axis", "expected"), [(0, False), (1, True), (-1, True)])
+@pytest.mark.parametrize("rows_differ", [False, True])
+def test_sorted_operands(axis: int, expected: bool, rows_differ: bool) -> None:
+    """The second operand is a constant, which may differ among the rows."""
+    b = ModelBuilder()
+
+    def compare(inner: ModelBuilder) -> list[int]:
+        elements = [inner.input(()) for _ in range(4)]
+        return [inner.op("LESS", elements[:2], [inner.tensor((), np.bool_)])]
+
+    places = np.broadcast_to(np.arange(4, dtype=np.float32), (5, 3, 4)).copy()
+    places[0] += rows_differ
+    x = b.input((5, 3, 4))
+    results = [b.tensor((5, 3, 4)), b.tensor((5, 3, 4))]
+    index = b.subgraph(compare)
+    operands = [x, b.constant(places)]
+    b.op("STABLEHLO_SORT", operands, results, dimension=axis, comparator_subgraph_index=index)
+    assert are_independent(b, results[0]) == (expected and not rows_differ)

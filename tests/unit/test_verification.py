@@ -19,6 +19,7 @@ WITHOUT_CASES = {
     *(f"FlexTensorList{name}" for name in ("FromTensor", "GetItem", "SetItem", "Stack")),
     "Convolution2DTransposeBias",  # runs TRANSPOSE_CONV's kernel
     "LiteRtMaxUnpooling2D",
+    "STABLEHLO_SORT",  # runs TOPK_V2's kernels
 }
 
 

@@ -16,6 +16,8 @@ from gles_delegate.shaders.dispatch import Call
 Bool: TypeAlias = Annotated[bool, "bool"]
 Int8: TypeAlias = Annotated[int, "int8"]
 Int32: TypeAlias = Annotated[int, "int32"]
+Uint32: TypeAlias = Annotated[int, "uint32"]
+Int64: TypeAlias = Annotated[int, "int64"]
 Uint64: TypeAlias = Annotated[int, "uint64"]
 Float32: TypeAlias = Annotated[float, "float32"]
 Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]

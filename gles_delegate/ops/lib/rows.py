@@ -108,7 +108,7 @@ def elementwise(rows: Rows, options: Any) -> bool:
 
 
 def joined(rows: Rows, options: Any) -> bool:
-    """The rule of ops that join their inputs along ``options.axis``."""
+    """The rule of ops that combine their inputs only along ``options.axis``."""
     if not rows.are_along_axis_0:
         return False
     return options.axis % len(rows.shapes[-1]) != 0 and all(
