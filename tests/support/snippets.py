@@ -7,9 +7,6 @@ section, it runs the blocks before the first section and of this one, `NOT_RUN` 
 gives them what readers have: files, pixels, a camera.
 """
 
-import ast
-import asyncio
-import inspect
 import os
 import re
 import subprocess
@@ -78,10 +75,8 @@ class Snippet:
         return next(keys, None)
 
     def compiled(self) -> CodeType:
-        """With the lines of the page, and ``await`` outside of functions."""
-        text = "\n" * self.line + self.code
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        return compile(text, str(ROOT / self.page), "exec", flags)
+        """With the lines of the page."""
+        return compile("\n" * self.line + self.code, str(ROOT / self.page), "exec")
 
 
 @cache
@@ -126,9 +121,7 @@ def run(page: str, section: str) -> None:
         if prepare is not None and (check := PREPARED[prepare](names)):
             next(check)
             checks.append(check)
-        result = eval(snippet.compiled(), names)
-        if inspect.iscoroutine(result):
-            asyncio.run(result)
+        exec(snippet.compiled(), names)
     for check in checks:
         next(check, None)
 
@@ -613,7 +606,7 @@ def _(names: Names) -> Iterator[None]:
     delegate.close()
 
 
-@before("docs/threads.md", "delegate = gd.GpuDelegate(gd")
+@before("docs/threads.md", "import asyncio")
 def _(names: Names) -> Iterator[None]:
     names["pixels"] = picture(224, 224)[np.newaxis, ..., :3].astype(np.float32) / 255
     yield
