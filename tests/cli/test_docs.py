@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
+from textwrap import dedent
 
 import click
 import pytest
@@ -123,6 +124,14 @@ def test_the_first_program_fits_a_phone(page: str) -> None:
     """docs/assets/site.css gives 48 columns of code to a window of 390 pixels."""
     lines = [s for s in snippets(page)[0].code.splitlines() if "markdown-exec: hide" not in s]
     assert [line for line in lines if len(line) > 48] == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith("docs")])
+def test_the_first_commands_fit_a_phone(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    block = re.search(r"^ *```console\n(.*?)^ *```$", text, re.M | re.S)
+    called = re.findall(r"^\$ (?:.*\\\n)*.*", dedent(block[1] if block else ""), re.M)
+    assert [line for text in called for line in text.split("\n") if len(line) > 48] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
