@@ -48,13 +48,18 @@ kind_option = click.option(
 
 @contextmanager
 def naming_missing(path: Path) -> Iterator[None]:
-    """Raise the error that other commands raise for a missing file."""
+    """Raise the error that other commands raise for a missing file, or for a folder."""
     try:
         yield
     except FileNotFoundError as error:
         if not isinstance(error, ModelError):
             with naming_file(path):
                 require_regular(path)
+        raise
+    except IsADirectoryError as error:
+        if error.filename == str(path):
+            with naming_file(path):
+                raise
         raise
 
 

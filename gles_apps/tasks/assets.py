@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from gles_delegate import ModelError
 from gles_delegate.model.bundle import files_in, model_of
-from gles_delegate.model.files import LITERT_TEXT
+from gles_delegate.model.files import LITERT_NOTE
 from gles_delegate.model.flatbuffer import Content
 from gles_delegate.model.reader import ModelFile, find_file, naming_file
 
@@ -163,6 +163,6 @@ def _checked(model: ModelFile) -> ModelFile:
     try:
         model.graph()
     except ModelError as error:
-        reason = str(error).removesuffix(f" ({LITERT_TEXT})")
-        raise ModelError(f"{LITERT_TEXT}: {reason}") from error
+        reason = str(error).removesuffix(LITERT_NOTE)
+        raise ModelError(f"{reason}{LITERT_NOTE}") from error
     return model

@@ -24,6 +24,7 @@ from rich.text import Text
 
 from gles_delegate.cli.shipped import advice_on_missing, located
 from gles_delegate.errors import DelegateError, sentence_of
+from gles_delegate.model.files import LITERT_NOTE
 from gles_delegate.report import without_nan
 from gles_delegate.runtime.programs import COMPILING, KEEPING
 from gles_delegate.support.outputs import FilePath
@@ -197,7 +198,7 @@ def command(function: F) -> F:
         except BrokenPipeError:  # click handles a reader that has stopped
             raise
         except (DelegateError, ValueError, OSError) as error:
-            text = sentence_of(error)
+            text = sentence_of(error).removesuffix(LITERT_NOTE)
             if isinstance(error.__cause__, FileNotFoundError) and "model" in options:
                 text += advice_on_missing(options["model"])
             if options.get("as_json"):

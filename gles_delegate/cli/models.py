@@ -102,7 +102,8 @@ def _get(chosen: Sequence[PublishedModel], folder: Path, as_json: bool) -> None:
     for model in chosen:
         if not model.sha256:
             raise DelegateError(
-                f"{model.name} is not downloaded, as its SHA-256 is not known; see {model.url}"
+                f"{model.name} is not downloaded, as its SHA-256 is not known; "
+                f"how to get it: {model.url}"
             )
     rows = []
     for model in chosen:

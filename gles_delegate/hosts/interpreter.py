@@ -36,6 +36,8 @@ from gles_delegate.support.closing import Closing, on_error
 
 K = TypeVar("K")
 T = TypeVar("T")
+ByTensor: TypeAlias = Mapping[str, T] | Mapping[int, T] | Mapping[str | int, T]
+"""What an app gives for inputs or outputs by name or index: the keys of a Mapping are invariant."""
 
 Host: TypeAlias = StandAlone | LiteRtHost
 """The back end of `Interpreter`: the GPU alone, or LiteRT with the delegate."""
@@ -254,7 +256,7 @@ class Interpreter(NotPickled, Closing):
             self._own.close()
 
     def run(
-        self, inputs: Mapping[str | int, Any], *, out: Mapping[str | int, Array] | None = None
+        self, inputs: ByTensor[Any], *, out: ByTensor[Array] | None = None
     ) -> dict[str | int, Array]:
         """Run the model on arrays by the names of its inputs; safe to call from several threads.
 
@@ -307,9 +309,7 @@ class Interpreter(NotPickled, Closing):
             unbound = {k: i for k, i in outputs.items() if i not in bindings}
             return _Results(self._run(0, arrays, unbound, targets))
 
-    def _by_index(
-        self, given: Mapping[str | int, T], indices: Sequence[int], kind: str
-    ) -> dict[int, T]:
+    def _by_index(self, given: ByTensor[T], indices: Sequence[int], kind: str) -> dict[int, T]:
         """What an app gives for inputs or outputs by name or index, by index."""
         if not isinstance(given, Mapping):
             raise TypeError(

@@ -25,7 +25,7 @@ VIDEO = (
 )
 """The first bytes of videos: MP4 and MOV, Matroska and WebM, AVI, MPEG, FLV, Ogg."""
 _KINDS = (
-    (rb"[\t\n\r -~]{8,}\Z", "a text: the model is a file that ends in .tflite"),
+    (rb"[\t\n\r -~]{8,}\Z", "a text: give the file that ends in .tflite"),
     (rb"version https://git-lfs", "a Git LFS pointer: get the file itself with `git lfs pull`"),
     (
         rb"(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype html|html|head|body)\b",
@@ -40,7 +40,7 @@ _KINDS = (
     (rb"\0*PK\x03\x04", "a zip file: a bundle of models (.task) is for the task that it names"),
     (rb"\xff\xd8\xff|\x89PNG|GIF8|BM|RIFF.{4}WEBP", "a picture: the model comes first"),
     (VIDEO, "a video: the model comes first"),
-    (rb"\x1f\x8b", "compressed: unpack it with gunzip or tar"),
+    (rb"\x1f\x8b", "a compressed file: unpack it with gunzip or tar"),
 )  # fmt: skip
 """Patterns of the first bytes, and what the file is; the last that matches counts."""
 
@@ -68,10 +68,10 @@ def read_regular(path: str | os.PathLike[str]) -> bytes:
 def advice_on_folder(folder: Path) -> str:
     """Reason and advice for a folder that is given as a model."""
     if (folder / "saved_model.pb").exists():
-        return f"it is {_SAVED}"
+        return f"expected a .tflite model, found {_SAVED}"
     models = sorted(file.name for file in folder.glob("*.tflite"))
-    found = f"with {', '.join(models[:3])}" if models else "without a .tflite file"
-    return f"Is a directory {found}: give the path of a file"
+    found = f"with {', '.join(models[:3])}" if models else "without one"
+    return f"expected a .tflite model, found a folder {found}: give the path of a file"
 
 
 def advice_on_suffix(name: str) -> str:
@@ -81,25 +81,28 @@ def advice_on_suffix(name: str) -> str:
     return "" if kind is None else f"; it would be {kind}"
 
 
-LITERT_TEXT = "The model is not a valid Flatbuffer buffer"
-"""LiteRT's message, for which programs look."""
+LITERT_NOTE = " (The model is not a valid Flatbuffer buffer)"
+"""LiteRT's and MediaPipe's message, for which programs look; commands leave it out."""
 
 
 def wrong_format(content: Any) -> ModelError:
     """The error for bytes that are neither a model nor a zip file."""
     start = bytes(content[:1024])
-    found = f"expected the identifier {FILE_IDENTIFIER!r} at byte 4, found "
-    found += repr(start[4:8] if len(start) >= 8 else start)
+    identifier = start[4:8] if len(start) >= 8 else start
+    found = (
+        f"a file with {identifier!r} at byte 4, where a model has {FILE_IDENTIFIER!r}: download "
+        "or export it again"
+    )
     if not start:
-        found = "it is empty: download or copy it again"
+        found = "an empty file: download or copy it again"
     for pattern, kind in _KINDS:
         if re.match(pattern, start, re.DOTALL | re.IGNORECASE):
-            found = f"it is {kind}"
+            found = kind
     return _no_model(found)
 
 
 def _no_model(found: str) -> ModelError:
-    return ModelError(f"not a .tflite model: {found} ({LITERT_TEXT})")
+    return ModelError(f"expected a .tflite model, found {found}{LITERT_NOTE}")
 
 
 def require_bundle(names: Collection[str]) -> None:
@@ -112,4 +115,4 @@ def require_bundle(names: Collection[str]) -> None:
     elif any(f"/{name}".endswith("/saved_model.pb") for name in names):
         kind = _SAVED
     if kind is not None:
-        raise _no_model(f"it is {kind}")
+        raise _no_model(kind)

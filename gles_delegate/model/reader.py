@@ -153,7 +153,8 @@ def naming_file(path: str | bytes | os.PathLike[str]) -> Iterator[None]:
             reason = "it is an address: download the file first"
         elif isinstance(error, FileNotFoundError):
             reason += advice_on_suffix(name.rstrip("'\""))
-        raise ModelError(f"Could not open {name}: {reason}") from error
+        failed = "" if isinstance(error, ModelError) else "Could not open "
+        raise ModelError(f"{failed}{name}: {reason}") from error
 
 
 def read_content(file: Path) -> Content:

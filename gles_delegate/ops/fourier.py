@@ -19,7 +19,14 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Bool, FlexOptions, Int32, Options
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, complex_input, complex_output, viewed
+from gles_delegate.ops.lib.views import (
+    Target,
+    View,
+    complex_input,
+    complex_output,
+    complex_part,
+    viewed,
+)
 from gles_delegate.shaders.dispatch import Call, Const, Define, Operand, Step, Value
 
 
@@ -57,11 +64,7 @@ def rfft2d(node: NodeView, options: Options) -> list[Step]:
 
 @op("REAL", "IMAG", rows=rows.elementwise)
 def real_or_imaginary(node: NodeView, options: Options) -> list[Step]:
-    x = complex_input(node)
-    output = node.output(node.shape(0))
-    first = output.elements if node.op == "IMAG" else 0
-    layout = View((output.elements,), (1,), first)
-    return [viewed(node, x, output, layout)]
+    return [complex_part(node, node.output(node.shape(0)), imaginary=node.op == "IMAG")]
 
 
 @op("COMPLEX_ABS", rows=rows.elementwise)

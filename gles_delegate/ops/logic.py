@@ -25,9 +25,17 @@ from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, consta
 from gles_delegate.ops.lib.options import Floats, Options
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import reshaped, reshaped_as
+from gles_delegate.ops.lib.views import (
+    View,
+    complex_output,
+    complex_part,
+    reshaped,
+    reshaped_as,
+    reshaped_input,
+    viewed,
+)
 from gles_delegate.ops.planned import CHOICE
-from gles_delegate.shaders.dispatch import Call, Const, Define, Kind, Operand, Step
+from gles_delegate.shaders.dispatch import Call, Const, Define, Kind, Operand, Step, Value
 
 
 @op("EQUAL", max_version=5, fold=np.equal, rows=rows.elementwise)
@@ -85,6 +93,8 @@ def logical_not(node: NodeView, options: Options) -> list[Step]:
 def _fold_cast(node: NodeView) -> Array | None:
     (x,) = constants(node)
     target = np.dtype(node.graph.tensors[node.outputs[0]].dtype)
+    if x.dtype.kind == "c" and target.kind != "c":
+        x = x.real
     if x.dtype.kind == "f" and target.kind in "iu":
         bounds = np.iinfo(target)
         if not ((x >= bounds.min) & (x <= bounds.max)).all():
@@ -97,13 +107,29 @@ def _fold_cast(node: NodeView) -> Array | None:
     ends_networks=True,
 )  # fmt: skip
 def cast(node: NodeView, options: Options) -> list[Step]:
+    """Real numbers of another type; of complex numbers the real parts."""
     refuse_quantized(node)
+    source, target = node.dtype(0), node.graph.tensors[node.outputs[0]].dtype
+    if source == target == "complex64":
+        return reshaped_input(node, node.shape(0))
+    kind: Kind = "float" if target in ("float32", "float16") else "int"
+    if source == "complex64":
+        real = node.scratch(node.shape(0), "real")
+        part = complex_part(node, real)
+        return [part, _as_type(node, real, node.output(real.shape, kind=kind), target)]
     (x,) = inputs(node, (0,), *TYPES)
-    dtype = node.graph.tensors[node.outputs[0]].dtype
-    kind: Kind = "float" if dtype in ("float32", "float16") else "int"
-    output = node.output(x.shape, kind=kind)
-    function = "" if x.kind == kind == "float" else f"CAST_TO_{dtype.upper()}"
-    return [elementwise(node, (x,), output, function)]
+    if target == "complex64":
+        real = node.scratch(x.shape, "real")
+        numbers = complex_output(node, x.shape)
+        # A view is 0 past the elements of its source, where the imaginary parts are.
+        whole = View((numbers.elements,), (1,))
+        return [_as_type(node, x, real, "float32"), viewed(node, real, numbers, whole)]
+    return [_as_type(node, x, node.output(x.shape, kind=kind), target)]
+
+
+def _as_type(node: NodeView, x: Operand, output: Value, dtype: str) -> Step:
+    function = "" if x.kind == output.kind == "float" else f"CAST_TO_{dtype.upper()}"
+    return elementwise(node, (x,), output, function)
 
 
 def _fold_bitcast(node: NodeView) -> Array | None:

@@ -181,8 +181,8 @@ def test_inspect_needs_no_gpu(model: Path) -> None:
 
 WRONG = (
     (["inspect", "{folder}/missing.tflite"], "Could not open"),
-    (["inspect", "{folder}"], "Is a directory"),
-    (["inspect", "{folder}/x.npy"], "not a .tflite model"),
+    (["inspect", "{folder}"], "found a folder"),
+    (["inspect", "{folder}/x.npy"], "expected a .tflite model"),
     (["inspect", "{folder}/cut.tflite"], "was the file cut off?"),
     (["run", "{model}"], "missing: 'x' (index 0), float32 [3, 5]"),
     (
@@ -293,7 +293,7 @@ def test_the_package_s_networks_by_their_names(
     for name in ("digit_detector", "digit_detector.tflite"):
         assert call("inspect", name).startswith("name: digit detector\n")
     saved(tmp_path / "digit_detector", b"mine")  # a file comes first
-    assert "not a .tflite model" in call("inspect", "digit_detector", status=1)
+    assert "expected a .tflite model" in call("inspect", "digit_detector", status=1)
     assert "No such file" in call("inspect", "models/digit_classifier", status=1)
 
 

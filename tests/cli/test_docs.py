@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
+from textwrap import dedent
 
 import click
 import pytest
@@ -107,7 +108,7 @@ def test_pages_with_commands_name_the_extra_that_has_them(page: str) -> None:
     lines = TEXTS[page].split("\n")
     called = [i for i, line in enumerate(lines) if re.search(r"[`$] ?gles-delegate [a-z]", line)]
     near = "\n".join(lines[: called[0] + 10]) if called else "extra `cli`"
-    assert re.search(r"\[[a-z,]*\bcli\b[a-z,]*\]|extra `cli`", near)
+    assert re.search(r"\[[a-z,]*\bcli\b[a-z,]*\]|extras? (`\w+`,? and )?`cli`", near)
 
 
 def test_what_is_prepared_or_left_out_is_there() -> None:
@@ -118,8 +119,23 @@ def test_what_is_prepared_or_left_out_is_there() -> None:
     assert len(NOT_RUN) < 6
 
 
-@pytest.mark.parametrize("page", ["docs/index.md", "docs/tasks.md"])
+@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith("docs") and snippets(p)])
 def test_the_first_program_fits_a_phone(page: str) -> None:
     """docs/assets/site.css gives 48 columns of code to a window of 390 pixels."""
-    first = snippets(page)[0].code
-    assert [line for line in first.splitlines() if len(line) > 48] == []
+    lines = [s for s in snippets(page)[0].code.splitlines() if "markdown-exec: hide" not in s]
+    assert [line for line in lines if len(line) > 48] == []
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.startswith("docs")])
+def test_the_first_commands_fit_a_phone(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    block = re.search(r"^ *```console\n(.*?)^ *```$", text, re.M | re.S)
+    called = re.findall(r"^\$ (?:.*\\\n)*.*", dedent(block[1] if block else ""), re.M)
+    assert [line for text in called for line in text.split("\n") if len(line) > 48] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_that_install_a_clone_say_so(page: str) -> None:
+    """At the latest in the line of the command."""
+    before, found, _ = TEXTS[page].partition("pip install '.")
+    assert not found or re.search(r"\bclone\b", before)

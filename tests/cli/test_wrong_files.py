@@ -32,12 +32,12 @@ def zipped(*names: str) -> bytes:
 WRONG = {
     "pointer.tflite": (
         b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
-        "it is a Git LFS pointer: .*git lfs pull",
+        "a Git LFS pointer: .*git lfs pull",
     ),
-    "page.tflite": (b"\n<!DOCTYPE html>\n<html lang='en'>", "it is a web page: download the file"),
-    "photo.jpg": (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "it is a picture: the model comes first"),
-    "photo.png": (b"\x89PNG\r\n\x1a\n\0\0", "it is a picture: the model comes first"),
-    "page.task": (b"<!-- x -->\n<html>\n", "it is a web page: download the file"),
+    "page.tflite": (b"\n<!DOCTYPE html>\n<html lang='en'>", "a web page: download the file"),
+    "photo.jpg": (b"\xff\xd8\xff\xe0\0\x10JFIF\0", "a picture: the model comes first"),
+    "photo.png": (b"\x89PNG\r\n\x1a\n\0\0", "a picture: the model comes first"),
+    "page.task": (b"<!-- x -->\n<html>\n", "a web page: download the file"),
     "m.onnx": (b"\x08\x0a\x12\x07pytorch\x1a\x052.5.1:\x9c\x01", "an ONNX model: .*onnx2tf"),
     "other.onnx": (b"\x08\x07\x3a\x9c\x01\x0a\x20", "an ONNX model: .*onnx2tf"),
     "m.ort": (b"\x18\0\0\0ORTM\0\0\0\0", "an ONNX model: .*onnx2tf"),
@@ -51,11 +51,11 @@ WRONG = {
     "m.h5": (b"\x89HDF\r\n\x1a\n\0\0", "a Keras model: .*from_keras_model"),
     "saved_model.pb": (b"\x08\x01\x12\xf5\x0b\x0a", "a SavedModel .*from_saved_model"),
     "saved.zip": (zipped("m/saved_model.pb"), "a SavedModel .*from_saved_model"),
-    "m.tflite.gz": (b"\x1f\x8b\x08\0\0\0\0\0", "it is compressed: unpack it"),
-    "v.mp4": (b"\0\0\0 ftypisom\0\0\2\0isom", "it is a video: the model comes first"),
-    "empty.tflite": (b"", "it is empty: download or copy it again"),
-    "README.md": (b"# A model\n\nTo be read.\n", "it is a text: the model is a file that ends in"),
-    "other.tflite": (b"another\x01 file", r"expected the identifier b'TFL3' .*found b'her\\x01'"),
+    "m.tflite.gz": (b"\x1f\x8b\x08\0\0\0\0\0", "a compressed file: unpack it"),
+    "v.mp4": (b"\0\0\0 ftypisom\0\0\2\0isom", "a video: the model comes first"),
+    "empty.tflite": (b"", "an empty file: download or copy it again"),
+    "README.md": (b"# A model\n\nTo be read.\n", "a text: give the file that ends in .tflite"),
+    "other.tflite": (b"another\x01 file", r"a file with b'her\\x01' at byte 4, where a model"),
 }
 READERS: dict[str, Callable[[Path], object]] = {
     "Interpreter": gd.Interpreter,
@@ -76,14 +76,19 @@ def test_files_of_other_formats(name: str, tmp_path: Path) -> None:
     content, message = WRONG[name]
     path = saved(tmp_path / name, content)
     for read in READERS.values():
-        with pytest.raises(gd.ModelError, match=f"'{path}': not a .tflite model: .*{message}"):
+        with pytest.raises(
+            gd.ModelError, match=f"'{path}': expected a .tflite model, found .*{message}"
+        ):
             read(path)
     litert_text = r"\(The model is not a valid Flatbuffer buffer\)$"
-    with pytest.raises(gd.ModelError, match=f"^not a .tflite model: .*{message}.*{litert_text}"):
+    with pytest.raises(
+        gd.ModelError, match=f"^expected a .tflite model, found .*{message}.*{litert_text}"
+    ):
         gd.Interpreter(model_content=content)
     for command in commands(path):
         text = call(*command, status=1)
-        assert f"'{path}': not a .tflite model: " in text
+        assert text.startswith(f"gles-delegate: '{path}': expected a .tflite model, found ")
+        assert "buffer" not in text
         assert text.count("\n") == 1
 
 
@@ -95,8 +100,8 @@ def test_models_are_models() -> None:
     ("file", "message"),
     [
         ("saved_model.pb", "SavedModel of TensorFlow: .*from_saved_model"),
-        ("a.tflite", "Is a directory with a.tflite: give the path"),
-        ("README.md", "Is a directory without a .tflite file"),
+        ("a.tflite", "found a folder with a.tflite: give the path"),
+        ("README.md", "found a folder without one"),
     ],
 )
 def test_folders(file: str, message: str, tmp_path: Path) -> None:
@@ -107,7 +112,8 @@ def test_folders(file: str, message: str, tmp_path: Path) -> None:
             read(tmp_path)
         assert str(tmp_path) in str(caught.value)
     for command in commands(tmp_path):
-        assert str(tmp_path) in call(*command, status=1)
+        text = call(*command, status=1)
+        assert re.match(f"gles-delegate: Could not open '{tmp_path}': expected .*{message}", text)
 
 
 def test_every_command_says_the_same_of_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -332,8 +332,8 @@ DIGITS = EXAMPLES / "models" / "digit_classifier.tflite"
     ("network", "options", "message"),
     [
         (DIGITS, (), "expected scores [1, height, width, classes]"),
-        (EXAMPLES, (), "Is a directory without a .tflite file: give the path of a file"),
-        (Path(__file__), (), "not a .tflite model"),
+        (EXAMPLES, (), "found a folder without one: give the path of a file"),
+        (Path(__file__), (), "expected a .tflite model"),
         (BALL, ("--picture", BALL), "cannot read the picture"),
         (BALL, ("--picture", "{folder}/no.png"), "cannot read the picture"),
         (BALL, ("--video", BALL), "cannot read the video"),

@@ -425,7 +425,7 @@ def test_a_folder_stands_for_its_pictures(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     ("model", "pattern", "message"),
-    [(b"nothing", "*.png", "not a .tflite model"), (None, "*.jpg", "no file matches")],
+    [(b"nothing", "*.png", "expected a .tflite model"), (None, "*.jpg", "no file matches")],
 )
 def test_wrong_files_end_before_workers_begin(
     model: bytes | None, pattern: str, message: str, folder: Path

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -88,11 +89,13 @@ def test_the_first_snippet_of_the_page(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (code,) = (part for part in PAGE.split("```python\n") if "for pixels in camera" in part)
+    (code,) = (part for part in PAGE.split("```python\n") if "camera.read()" in part)
     (tmp_path / "selfie_segmenter.tflite").write_bytes(real_model("selfie_segmenter"))
     monkeypatch.chdir(tmp_path)
     frame = np.asarray(Image.open(real_picture("cat_720p.jpg")).convert("RGBA"))
-    names: dict[str, Any] = {"camera": [frame.tobytes()] * 2}
+    camera = SimpleNamespace(size=frame.shape[:2], read=lambda: frame)
+    monkeypatch.setattr("gles_apps.live.Camera", lambda name: camera)
+    names: dict[str, Any] = {}
     with libegl().restored():
         exec(code.split("```")[0], names)
         seen = np.frombuffer(names["mask"].read(), np.uint8).reshape(256, 256, 4)

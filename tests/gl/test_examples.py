@@ -66,7 +66,7 @@ def test_litert_says_the_same_on_the_gpu(
 
 def test_wrong_files_end_in_a_sentence(tmp_path: Path, picture: Path) -> None:
     example, missing = "classify.py", tmp_path / "no.tflite"
-    assert "not a .tflite model" in run(example, picture, picture, status=1)
+    assert "expected a .tflite model" in run(example, picture, picture, status=1)
     assert "Could not open" in run(example, missing, picture, status=1)
     assert "cannot read the picture" in run(example, BALL, BALL, status=1)
 

@@ -178,7 +178,10 @@ def broken(networks: GestureNetworks) -> Iterator[tuple[bytes, str]]:
     yield hands, "No file with name: hand_landmarker.task"
     yield aligned_bundle(**inner), "No file with name: hand_gesture_recognizer.task"
     empty = aligned_bundle(**{"gesture_embedder.tflite": b"", "other.tflite": b""})
-    yield aligned_bundle(**inner, **{"hand_gesture_recognizer.task": empty}), "not a .tflite model"
+    yield (
+        aligned_bundle(**inner, **{"hand_gesture_recognizer.task": empty}),
+        "expected a .tflite model",
+    )
     without = aligned_bundle(**{"other.tflite": b""})
     yield (
         aligned_bundle(**inner, **{"hand_gesture_recognizer.task": without}),

@@ -287,7 +287,9 @@ def test_bundles_that_lack_something(bundle: bytes) -> None:
     cases = {
         hands: "No file with name: pose_detector.tflite",
         holistic_bundle(np.random.default_rng(1), **wrong): "two points of a hand",
-        aligned_bundle(**{"pose_detector.tflite": b"", "x.tflite": b""}): "not a .tflite model",
+        aligned_bundle(
+            **{"pose_detector.tflite": b"", "x.tflite": b""}
+        ): "expected a .tflite model",
     }
     for content, message in cases.items():
         with pytest.raises(gd.ModelError, match=message):

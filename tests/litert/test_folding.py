@@ -42,7 +42,7 @@ def with_constants(graph: Graph, inputs: Arrays) -> Graph:
     return replace(graph, tensors=tuple(tensors), inputs=())
 
 
-@pytest.mark.parametrize("op", FOLDED.split())
+@pytest.mark.parametrize("op", [*FOLDED.split(), "CAST (complex)"])
 def test_numpy_computes_what_litert_does(op: str) -> None:
     folded = 0
     for case in (case for case in CASES if case.op == op and not case.special):

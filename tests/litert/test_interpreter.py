@@ -461,9 +461,9 @@ def test_content_that_is_no_bytes(content: Any) -> None:
     ("name", "message"),
     [
         ("missing", "No such file"),
-        ("directory", "Is a directory"),
-        ("empty", "not a .tflite model"),
-        ("text", "not a .tflite model.*it is a text"),
+        ("directory", "found a folder"),
+        ("empty", "expected a .tflite model"),
+        ("text", "expected a .tflite model, found a text"),
         ("half", "was the file cut off"),
         ("nul\0", "null (byte|character)"),
     ],

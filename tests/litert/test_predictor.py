@@ -294,5 +294,5 @@ def test_a_network_without_a_task() -> None:
 
 
 def test_an_unreadable_model() -> None:
-    with pytest.raises(gd.ModelError, match="it is a text"):
+    with pytest.raises(gd.ModelError, match="found a text"):
         Predictor(b"no model at all")

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 from flatbuffers import flexbuffers
 
+from gles_delegate.ops.lib.elementwise import TYPES
 from tests.op_table.base import EXTREMES, Attributes, Cases, Op, each, random_dims
+from tests.op_table.elements import numbers
 from tests.support.sketch import Dims, Sketch
 
 
@@ -60,6 +62,27 @@ def reshaped(s: Sketch, op: str, x: Dims, new: Dims) -> list[int]:
     operands = [] if name == "SQUEEZE" else [s.constant(np.array(new, np.int32))]
     result = s.op(name, [drawn(s, x), *operands], [s.tensor(None, "complex64")])
     return [result, s.op("IMAG", [result], [s.tensor()])]
+
+
+def cast(s: Sketch, op: str, x: Dims, dtype: str, out: str, special: bool = False) -> int:
+    """From or to complex numbers; a result of LiteRT's is undefined where the type has none."""
+    if dtype != "complex64":
+        source = s.feed(values=numbers(s.rng, op, 0, x, dtype, ()), dtype=dtype)
+    elif out == "uint8":
+        source = s.feed(values=np.abs(s.normal(x)) + 1j, dtype=dtype)
+    else:
+        source = drawn(s, x, special)
+    return s.op("CAST", [source], [s.tensor(None, out)])
+
+
+def cast_cases() -> Iterator[Attributes]:
+    for dtype in (*TYPES, "float16"):
+        for x in ((), (7,), (3, 4, 5, 7), (2, 3, 8), (0, 3)):
+            yield dict(x=x, dtype="complex64", out=dtype)
+            yield dict(x=x, dtype=dtype, out="complex64")
+    yield from each(
+        dict(x=(16, 16), dtype="complex64"), out=("float32", "complex64"), special=(False, True)
+    )
 
 
 def spectrogram(s: Sketch, op: str, x: Dims, size: int, stride: int, squared: bool = True) -> int:
@@ -127,6 +150,7 @@ OPS: dict[str, Op] = {
     **{op: Op(part, part_cases) for op in ("REAL", "IMAG", "COMPLEX_ABS")},
     "AudioSpectrogram": Op(spectrogram, spectrogram_cases, spectrogram_random),
     "Mfcc": Op(mfcc, mfcc_cases, mfcc_random),
+    "CAST (complex)": Op(cast, cast_cases),
     "RESHAPE (complex)": Op(
         reshaped,
         lambda: (

@@ -128,7 +128,7 @@ def test_what_no_actor_can_do_is_said_once(fault: str) -> None:
     )
     with pytest.raises(ray.exceptions.RayError) as caught:
         rows.take_all()
-    reason = "there is no libEGL" if fault == "driver" else "not a .tflite model"
+    reason = "there is no libEGL" if fault == "driver" else "expected a .tflite model"
     assert reason in str(caught.value)
 
 

@@ -7,9 +7,6 @@ section, it runs the blocks before the first section and of this one, `NOT_RUN` 
 gives them what readers have: files, pixels, a camera.
 """
 
-import ast
-import asyncio
-import inspect
 import os
 import re
 import subprocess
@@ -78,10 +75,8 @@ class Snippet:
         return next(keys, None)
 
     def compiled(self) -> CodeType:
-        """With the lines of the page, and ``await`` outside of functions."""
-        text = "\n" * self.line + self.code
-        flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        return compile(text, str(ROOT / self.page), "exec", flags)
+        """With the lines of the page."""
+        return compile("\n" * self.line + self.code, str(ROOT / self.page), "exec")
 
 
 @cache
@@ -126,9 +121,7 @@ def run(page: str, section: str) -> None:
         if prepare is not None and (check := PREPARED[prepare](names)):
             next(check)
             checks.append(check)
-        result = eval(snippet.compiled(), names)
-        if inspect.iscoroutine(result):
-            asyncio.run(result)
+        exec(snippet.compiled(), names)
     for check in checks:
         next(check, None)
 
@@ -252,7 +245,7 @@ MODELS = {
     "hand_landmarker.task": lambda: fake_bundle("hand", np.random.default_rng(0)),
     "face_landmark.tflite": face_landmarks,
     "model.tflite": classifier,
-    "mobilenet_v2.tflite": classifier,
+    "mobilenet_v2_1.0_224_quant.tflite": classifier,
     "selfie_segmenter.tflite": segmenter,
     "pose_landmarker_lite.task": lambda: fake_bundle("pose", np.random.default_rng(0)),
     "gesture_recognizer.task": gestures,
@@ -291,12 +284,16 @@ def save_video(names: Names) -> None:
 @before("docs/camera.md", "import moderngl")
 @before("docs/first-hour.md", "import moderngl")
 def _(names: Names) -> Iterator[None]:
-    names.setdefault("camera", [picture(1280, 720).tobytes()] * 2)
+    import gles_apps.live
+
+    frame = picture(1280, 720)
+    camera = SimpleNamespace(size=frame.shape[:2], read=lambda: frame)
+    gles_apps.live.Camera = lambda name: camera  # type: ignore[assignment, misc]
     yield
     check_drawn(names["ctx"].framebuffer([names["mask"]]))
 
 
-@before("docs/camera-app.md", "from pathlib import Path\nfrom gles_apps.live import Picture")
+@before("docs/camera-app.md", "from pathlib import Path\nfrom gles_apps.live import (")
 def _(names: Names) -> Iterator[None]:
     from PIL import Image
 
@@ -494,7 +491,7 @@ def check_drawn(framebuffer: Any) -> None:
     assert np.ptp(pixels.reshape(-1, 4), axis=0).max() > 50
 
 
-@before("docs/vision.md", "from gles_apps.vision import FACE, FACE_DETECTOR")
+@before("docs/vision.md", "from gles_apps.vision import (\n    FACE,\n    FACE_DETECTOR")
 def _(names: Names) -> None:
     shapes: dict[str, tuple[tuple[int, ...], ...]] = {
         "detector": ((1, 896, 16), (1, 896, 1)),
@@ -583,7 +580,10 @@ def _(names: Names) -> Iterator[None]:
     np.testing.assert_allclose(names["box"], (10 / 64, 6 / 48, 50 / 64, 36 / 48), atol=1e-6)
 
 
-@before("docs/tasks.md", "import gles_apps.tasks as mp\n\nwith mp.tasks.vision.ObjectDetector")
+@before(
+    "docs/tasks.md",
+    "import gles_apps.tasks as mp\nfrom gles_apps.tasks import vision\n\noptions = vision.Object",
+)
 def _(names: Names) -> Iterator[None]:
     save_detector()
     save("street.jpg")
@@ -606,7 +606,7 @@ def _(names: Names) -> Iterator[None]:
     delegate.close()
 
 
-@before("docs/threads.md", "delegate = gd.GpuDelegate(gd")
+@before("docs/threads.md", "import asyncio")
 def _(names: Names) -> Iterator[None]:
     names["pixels"] = picture(224, 224)[np.newaxis, ..., :3].astype(np.float32) / 255
     yield

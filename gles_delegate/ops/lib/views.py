@@ -379,6 +379,12 @@ def complex_output(node: NodeView, shape: Iterable[int]) -> Value:
     return Value.of_complex(tensor.index, tuple(shape))
 
 
+def complex_part(node: NodeView, output: Value, imaginary: bool = False) -> Copy:
+    """The real or the imaginary parts of the complex input 0."""
+    layout = View((output.elements,), (1,), output.elements if imaginary else 0)
+    return viewed(node, complex_input(node), output, layout)
+
+
 def reshaped_input(node: NodeView, shape: Iterable[int]) -> list[Step]:
     """`reshaped` for input 0, which may be complex."""
     if node.dtype(0) != "complex64":
