@@ -265,10 +265,11 @@ class Interpreter(NotPickled, Closing):
         arrays of `out` any content.
 
         Args:
-            inputs: An array for each input that is not bound to a buffer or texture, by name or
-                index. Use the index of an input without a unique name.
-            out: Arrays for outputs, by name or index, of their types and shapes. The results are
-                written there, which saves a loop new memory; other outputs get new arrays.
+            inputs: A dict with an array for each input that is not bound to a buffer or texture, by
+                name or index. Use the index of an input without a unique name.
+            out: A dict of arrays for outputs, by name or index, of their types and shapes. The
+                results are written there, which saves a loop new memory; other outputs get new
+                arrays.
 
         Returns:
             The outputs that are not bound, by name; by index if the name is not unique. Those of

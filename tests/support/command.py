@@ -1,10 +1,13 @@
 """The command line as a user sees it, and models to give to it."""
 
+import inspect
 import json
 import os
 import pty
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +18,24 @@ from gles_delegate.cli.group import gles_delegate
 from tests.support.sketch import Sketch
 
 
+class Runner(CliRunner):
+    """Keeps standard error apart from standard output, and whole, in click 8.1, too."""
+
+    def __init__(self) -> None:
+        mixes = "mix_stderr" in inspect.signature(CliRunner).parameters
+        apart: dict[str, Any] = {"mix_stderr": False} if mixes else {}
+        super().__init__(**apart)
+
+    @contextmanager
+    def isolation(self, *arguments: Any, **options: Any) -> Iterator[Any]:
+        with super().isolation(*arguments, **options) as streams:
+            sys.stderr.reconfigure(write_through=True)  # type: ignore[union-attr]
+            yield streams
+
+
 def call(*arguments: object, status: int = 0, errors_at: str = "stderr") -> str:
     """A command's output, or its standard error if it fails, or on `errors_at`."""
-    result = CliRunner().invoke(gles_delegate, list(map(str, arguments)))
+    result = Runner().invoke(gles_delegate, list(map(str, arguments)))
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code == status, result.output
