@@ -38,7 +38,7 @@
 #if BLOCK_PIXELS % LANES == 0
 #define X_PLACES (BLOCK_PIXELS / LANES)
 #define X_SLICE(i) ((i) / X_PLACES)
-#define X_PIXEL(i) TEXEL_NUMBER((i) % X_PLACES)
+#define X_PIXEL(i) TEXEL_NUMBER(i)
 #else
 #define X_PLACES X_LOADS
 #define X_SLICE(i) (SOME_TEXEL(i, X_TEXELS) / BLOCK_PIXELS)
