@@ -85,6 +85,18 @@ def test_attention_in_windows(heads: int, channels: int, windows: Dims) -> None:
     assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
+def test_a_product_of_pixels_in_reverse() -> None:
+    """The copy before it begins with the last pixel, and moves behind it."""
+    net = Net()
+    x = net.product(net.feed((3, 5, 8)), 8, 8)
+    turned = net.of("REVERSE_V2", net.op("ADD", [x, net.seen((3, 5, 8))]), [0])
+    y = net.of("TRANSPOSE", net.product(turned, 8, 12), (1, 0, 2))
+    content = complete(net, [y])
+    plan = plan_of(content, Limits(profile=LLVMPIPE))
+    assert any(d.output.name == "of all pixels" for d in plan.dispatches)
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", range(60))
 def test_random_products_of_parts(seed: int, profile: str, monkeypatch: pytest.MonkeyPatch) -> None:

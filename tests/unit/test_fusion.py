@@ -520,8 +520,16 @@ def test_padding_joins_the_window(net: Net, pads: tuple[tuple[int, int], ...], s
         assert conv.fused == (0,)
 
 
-def test_padding_that_is_reshaped_stays(net: Net) -> None:
-    turned = net.reshape(net.pad(net.x, NONE, (2, 2), NONE, NONE), 1, 6, 10, 4)
+@pytest.mark.parametrize(
+    ("size", "pads"), [((6, 6), ((2, 2), NONE)), ((4, 6), (ONE, ONE))], ids=str
+)
+def test_padding_that_is_reshaped_stays(
+    net: Net, size: tuple[int, int], pads: tuple[tuple[int, int], ...]
+) -> None:
+    """Also where the other shape without the padding would have as many pixels."""
+    wide = net.pad(net.feed((1, *size, 4)), NONE, *pads, NONE)
+    height, width = (n + sum(pad) for n, pad in zip(size, pads, strict=True))
+    turned = net.reshape(wide, 1, width, height, 4)
     plan = net.plan(net.conv(turned, size=3, of=4, padding="VALID"))
     assert shaders(plan) == ["view", "conv_2d"]
 
