@@ -238,6 +238,16 @@ def test_hidden_wrists_have_no_hands(picture: mp.Image) -> None:
     assert len(result.right_hand_landmarks) == 21
 
 
+def test_a_body_whose_face_is_one_point_has_no_face() -> None:
+    body = body_outputs()
+    body[0].reshape(39, 5)[:11, :2] = 128
+    changed = CHANGED | {"pose_landmarks_detector.tflite": body}
+    with landmarker(holistic_bundle(np.random.default_rng(1), **changed), CPU) as task:
+        result = task.detect(plain(100))
+    assert result.face_landmarks == []
+    assert len(result.pose_landmarks) == 33
+
+
 def test_values_that_are_not_finite_are_not_found(picture: mp.Image) -> None:
     broken = [np.float32([[[[np.nan, 130, 125, 230]]]])]
     changed = CHANGED | {"hand_roi_refinement.tflite": broken}

@@ -178,6 +178,13 @@ def people(size: tuple[int, int], model: bytes, least: float) -> Any:
         return estimator.detect(image(np.zeros((*size, 3), np.uint8)))
 
 
+@pytest.mark.parametrize(("least", "count"), [(0.5, 1), (np.nextafter(0.5, 1), 0)])
+def test_a_person_whose_best_score_is_the_threshold(least: float, count: int) -> None:
+    points = floats((1, 1, 17, 3), 0.25)
+    points[0, 0, 3, 2] = 0.5
+    assert len(people((120, 200), fake_network(192, [points]), least).poses) == count
+
+
 @pytest.mark.parametrize("count", [1, 6])
 def test_people_of_movenet(count: int) -> None:
     """A person without a point of a high enough score is left out."""

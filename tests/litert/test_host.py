@@ -1,11 +1,13 @@
 """The delegate inside LiteRT's own interpreter: life-cycle, errors, and what it leaves alone."""
 
+import ctypes
 import gc
 import random
 import textwrap
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import flatbuffers
@@ -18,7 +20,8 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 import gles_delegate as gd
 from gles_delegate.litert import check as litert_check
 from gles_delegate.litert import native as litert
-from gles_delegate.litert.check import require_known_layout
+from gles_delegate.litert.abi import TfLiteContext
+from gles_delegate.litert.check import require_known_layout, require_layout_of
 from gles_delegate.litert.native import NativeDelegate
 from gles_delegate.litert.native_graph import NativeGraph
 from gles_delegate.model.reader import read_model
@@ -455,6 +458,28 @@ def test_a_version_out_of_the_tested_range_is_tried(monkeypatch: pytest.MonkeyPa
     with gd.GpuDelegate(model=small_model()) as delegate:
         check(in_litert(delegate))
     require_known_layout.cache_clear()
+
+
+def test_the_layout_of_another_package_is_tried_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of tflite_runtime, whose structures may be others than the installed LiteRT's."""
+    own = "from ai_edge_litert.interpreter import Interpreter"
+    (tmp_path / "like_ours.py").write_text(own)
+    (tmp_path / "of_another_kind.py").write_text("import os; os.abort()")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    require_layout_of("like_ours")
+    with pytest.raises(gd.LiteRtError, match="of_another_kind has another binary interface"):
+        require_layout_of("of_another_kind")
+
+
+def test_no_model_is_read_where_there_is_none() -> None:
+    """At an address of other bytes, and at one that is not the process's."""
+    other = ctypes.create_string_buffer(b"x" * 64)
+    graph = NativeGraph(ctypes.POINTER(TfLiteContext)())
+    for address in (ctypes.addressof(other), 0):
+        with pytest.raises(gd.LiteRtError, match="expected a model at the address"):
+            graph.read(address)
 
 
 @pytest.mark.parametrize("flaw", ["shape", "memory", "plan"])

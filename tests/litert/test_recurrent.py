@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gles_delegate.model.reader import read_model
 from tests.op_table import OPS
 from tests.support.oracle import (
     assert_close,
@@ -73,6 +74,16 @@ def test_8_bit_weights_are_the_numbers_they_stand_for(op: str, attributes: dict[
     assert_close(ours, run_litert(rounded, feeds))
     for actual, theirs in zip(ours, run_litert(hybrid, feeds), strict=True):
         assert np.abs(actual - theirs).max() < 0.03 * np.abs(theirs).max()
+
+
+def test_scales_in_the_first_tensors() -> None:
+    """Tensor 0 is none of the inputs, but the first of those that only give scales."""
+    op = "UNIDIRECTIONAL_SEQUENCE_LSTM (8-bit)"
+    s, outputs = layer(op, dict(x=(2, 3, 7), scales_first=True))
+    content = complete(s, outputs)
+    (node,) = read_model(content).nodes
+    assert node.intermediates == (0, 1, 2, 3, 4)
+    assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
 
 
 @pytest.mark.parametrize("op", ["UNIDIRECTIONAL_SEQUENCE_RNN", "UNIDIRECTIONAL_SEQUENCE_LSTM"])

@@ -88,8 +88,12 @@ def integer_lstm(
     cell_clip: float = 0.0,
     proj_clip: float = 0.0,
     exponent: int = -11,
+    scales_first: bool = False,
 ) -> int:
-    """With 8-bit activations; ``exponent``: that of two in the scale of the cell state."""
+    """With 8-bit activations; ``exponent``: that of two in the scale of the cell state.
+
+    ``scales_first``: the tensors that only give scales are the model's first ones.
+    """
     name = op.partition(" ")[0]
     depth, batch = x[-1], x[1] if time_major else x[0]
     outputs = outputs or units
@@ -98,6 +102,13 @@ def integer_lstm(
         feature in features for feature in ("peephole", "norm", "projection")
     )
     in_scale, out_scale, hidden_scale, norm_scale = 0.02, 0.009, 0.008, 2**-14 * 0.9
+    hidden = (hidden_scale, 3) if projected else (out_scale, 4)
+
+    def intermediates() -> list[int]:
+        wide = [s.tensor((0,), "int16", quantization=quantization(2e-4)) for _ in range(4)]
+        return [*wide, s.tensor((0,), "int8", quantization=quantization(*hidden))]
+
+    middle = intermediates() if scales_first else []
 
     def drawn(shape: Dims, dtype: str, scale: float, has: bool = True, limit: float = 0) -> int:
         if not has:
@@ -126,9 +137,7 @@ def integer_lstm(
         s.variable((batch, units), "int16", quantization=quantization(2.0**exponent)),
         *(drawn((units,), "int16", norm_scale, norm and gates[i]) for i in range(4)),
     ]
-    middle = [s.tensor((0,), "int16", quantization=quantization(2e-4)) for _ in range(4)]
-    hidden = (hidden_scale, 3) if projected else (out_scale, 4)
-    middle.append(s.tensor((0,), "int8", quantization=quantization(*hidden)))
+    middle = middle or intermediates()
     options = {} if name == "LSTM" else {"time_major": time_major}
     result = s.tensor(None, "int8", quantization=quantization(out_scale, 4))
     return s.op(

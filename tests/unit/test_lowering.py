@@ -673,6 +673,25 @@ def test_operands_out_of_range(
     assert problem in reason(b.build([b.op(name, inputs, outputs, **options)]))
 
 
+@pytest.mark.parametrize(
+    ("dtype", "zero_point", "axis", "found"),
+    [
+        ("uint8", 0, 0, "rows of uint8 with the zero points [0] along axis 0"),
+        ("int8", 3, 0, "rows of int8 with the zero points [3] along axis 0"),
+        ("int8", 0, 1, "rows of int8 with the zero points [0] along axis 1"),
+    ],
+)
+def test_rows_that_litert_dequantizes_otherwise(
+    dtype: str, zero_point: int, axis: int, found: str
+) -> None:
+    b = ModelBuilder()
+    rows = b.constant(np.ones((3, 5), dtype), quantization=quantization(0.5, zero_point, axis))
+    inputs = [b.input((2,), np.int32), rows]
+    why = reason(b.build([b.op("EMBEDDING_LOOKUP", inputs, [b.tensor((2, 5))])]))
+    assert found in why
+    assert "expected int8 or smaller, zero points of 0, and axis 0" in why
+
+
 def test_fields_that_a_file_leaves_out() -> None:
     defaults: dict[str, Any] = {}
     classes = [Options]

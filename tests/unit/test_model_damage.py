@@ -123,6 +123,16 @@ def test_every_prefix() -> None:
     check_all((f"first {size} bytes", data[:size]) for size in range(len(data)))
 
 
+def test_a_table_that_ends_behind_the_file() -> None:
+    """The file is cut off, even if none of the fields that are read lies there."""
+    model = small_model()
+    root = struct.unpack_from("<I", model)[0]
+    vtable = root - struct.unpack_from("<i", model, root)[0]
+    read_all(patched(vtable + 2, struct.pack("<H", len(model) - root)))
+    with pytest.raises(ModelError, match=f"a table of .* at byte {root} lies outside the"):
+        read_all(patched(vtable + 2, struct.pack("<H", len(model) - root + 1)))
+
+
 def test_every_byte() -> None:
     model = small_model()
     positions = range(len(model))

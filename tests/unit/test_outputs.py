@@ -1,5 +1,6 @@
 """What is written replaces nothing that the same run reads."""
 
+import errno
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -80,6 +81,21 @@ def test_two_outputs_are_two_files(
 def test_a_path_into_a_bundle_is_the_bundle(folder: Path) -> None:
     with pytest.raises(ValueError, match=r"the same file as .*photo.jpg/member.tflite"):
         require_other_files([folder / "photo.jpg"], [folder / "photo.jpg" / "member.tflite"])
+
+
+def test_a_current_folder_that_cannot_be_reached(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a network's folder whose server is gone."""
+
+    def stat(path: object) -> os.stat_result:
+        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", stat)
+        require_other_files(["new.jpg", "sub/other.jpg"], ["photo.jpg"])
+        with pytest.raises(ValueError, match=r"for each output, found ./new.jpg and new.jpg"):
+            require_other_files(["./new.jpg", "new.jpg"])
 
 
 def test_what_is_being_read_is_an_input(folder: Path) -> None:

@@ -188,6 +188,17 @@ def test_an_object_of_hidden_points_draws_nothing() -> None:
     assert not np.asarray(drawing.on_picture(black)).any()
 
 
+@pytest.mark.parametrize(("side", "width"), [(0.01, 0.9), (0.5, 1.5), (2, 6)])
+def test_lines_of_large_objects_are_wider(side: float, width: float) -> None:
+    """1.5 pixels for an object of 200; hidden points do not count."""
+    points = [NormalizedLandmark(0, 0), NormalizedLandmark(side, side / 2)]
+    points.append(NormalizedLandmark(9, 9, visibility=0.0))
+    drawing = Drawing((400, 400))
+    draw_points(drawing, points, [(0, 1)], points=(255, 0, 0))
+    lines, discs = (item for item in drawing.items if isinstance(item, Strokes))
+    assert (lines.width, discs.width) == pytest.approx((width, width * 5 / 3))
+
+
 @pytest.mark.parametrize(("width", "size"), [(0.01, 14), (0.07, 19), (0.5, 28), (np.nan, 14)])
 def test_labels_fit_their_boxes_where_they_are_legible(width: float, size: int) -> None:
     pytest.importorskip("PIL")

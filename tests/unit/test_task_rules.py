@@ -200,6 +200,15 @@ def test_a_resampled_tone_is_the_tone() -> None:
     assert len(resampled(np.zeros(0), 48000, 16000)) == 0
 
 
+def test_a_resampled_click_reaches_less_than_five_samples() -> None:
+    """The kernel is 0 from five samples of the lower rate on."""
+    click = np.zeros(32)
+    click[16] = 1
+    for rate, target in ((8000, 16000), (16000, 8000)):
+        heard = np.flatnonzero(resampled(click, rate, target)) * rate / target
+        assert np.abs(heard - 16).max() < 5 * max(rate / target, 1)
+
+
 def test_regions_of_turned_pictures() -> None:
     processing = vision.ImageProcessingOptions
     assert seen_region((100, 200), None) == Region((100, 50), 200, 100, -0.0)
