@@ -48,6 +48,22 @@ def test_one_model_twice_has_one_set_of_objects(egl: gd.EglContext) -> None:
     assert entries(egl) == 0
 
 
+def test_models_whose_first_tensors_are_other_constants(egl: gd.EglContext) -> None:
+    """Tensor 0 counts as any other does."""
+
+    def scaled(factors: list[float]) -> bytes:
+        b = ModelBuilder()
+        constant = b.constant(np.float32(factors))
+        return b.build([b.op("MUL", [b.input(X.shape), constant], [X.shape])])
+
+    every = [[1, 2, 3, 4], [5, 6, 7, 8]]
+    with ExitStack() as stack:
+        for factors in every:
+            delegate = stack.enter_context(gd.GpuDelegate(context=egl))
+            (actual,) = run(in_ours(delegate, scaled(factors)), [X])
+            np.testing.assert_array_equal(actual, X * np.float32(factors))
+
+
 def test_the_first_is_closed_while_the_other_runs(egl: gd.EglContext) -> None:
     one, other = gd.GpuDelegate(context=egl), gd.GpuDelegate(context=egl)
     in_ours(one, model(0.1))

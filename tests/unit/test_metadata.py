@@ -146,6 +146,11 @@ def test_damaged_metadata_is_refused() -> None:
             read_metadata(cut)
 
 
+def test_three_labels_are_all_there_are() -> None:
+    assert str(TensorMetadata(labels=("a", "b", "c"))) == "3 labels: a, b, c"
+    assert str(TensorMetadata(labels=("a", "b", "c", "d"))) == "4 labels: a, b, c ..."
+
+
 def test_what_models_say(real_model: Callable[[str], bytes]) -> None:
     metadata = read_metadata(read_model(real_model("yamnet")))
     assert (metadata.name, metadata.version) == ("yamnet/classification", "v1")

@@ -126,6 +126,16 @@ def test_hands_that_coincide_are_one() -> None:
         assert distinct_hands([here, other]) == kept
 
 
+def test_a_hand_that_is_nearer_decides_how_close_points_are() -> None:
+    """Two guesses at one hand, one of which takes its palm for a quarter as long."""
+    here, other = hand_at(100, 100), hand_at(100, 100)
+    for index in (0, 5, 17):
+        other.points[index, :2] = here.points[0, :2] + (here.points[index, :2] - (150, 180)) / 4
+    others = [i for i in range(21) if i not in (0, 5, 17)]
+    other.points[others, 0] += 8
+    assert distinct_hands([here, other]) == distinct_hands([other, here]) == [0]
+
+
 def test_the_presence_must_exceed_its_limit() -> None:
     tracker = vision.Tracker(vision.FACE).with_detections([detected(100, 200)], PICTURE)
     assert tracker.with_landmarks([face_at(100, 200, 0.5)], 0.03).needs_detector

@@ -521,6 +521,13 @@ def test_scores_and_classes_that_cannot_be_any(kind: str, place: int) -> None:
         vision.read_detections([rows], vision.YoloDetector(kind, SIZE, 3))
 
 
+def test_a_class_past_the_last_one_is_none() -> None:
+    rows = np.float32([[row_of("yolo26", (i, i, i + 9, i + 9), 0.9, 2) for i in (10, 30, 50)]])
+    rows[0, 1, 5] = 3
+    found = vision.read_detections([rows], vision.YoloDetector("yolo26", SIZE, 3))
+    assert [(d.class_index, round(d.box[0] * SIZE[1])) for d in found] == [(2, 10), (2, 50)]
+
+
 def test_scores_that_round() -> None:
     """All boxes have full scores, some of them a little more."""
     rows = np.float32([[row_of("yolov8", (i, i, i + 9, i + 9), 1, 2) for i in range(20, 60, 4)]])
