@@ -269,20 +269,16 @@ def space_to_batch(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
     blocks, pads = _blocks(node, x)
     layout = bordered(x.shape, [[0, 0], *pads, [0, 0]])
-    steps: list[Step] = []
-    source: Operand = x
-    if pads != [[0, 0]] * len(pads):
-        source = node.scratch(layout.sizes, "padded", x.kind)
-        steps.append(viewed(node, x, source, layout))
-    batch, *space, channels = source.shape
+    padded = node.scratch(layout.sizes, "padded", x.kind)
+    batch, *space, channels = padded.shape
     if any(size % block for size, block in zip(space, blocks, strict=True)):
         raise UnfitSizes(f"blocks {blocks} of an image that is {space} with its paddings")
     counts = [size // block for size, block in zip(space, blocks, strict=True)]
-    frame, *dense, _ = row_major(source.shape)
+    frame, *dense, _ = row_major(padded.shape)
     jumps = [stride * block for stride, block in zip(dense, blocks, strict=True)]
-    layout = View((*blocks, batch, *counts, channels), (*dense, frame, *jumps, 1))
+    cut = View((*blocks, batch, *counts, channels), (*dense, frame, *jumps, 1))
     output = moved_output(node, x, (batch * prod(blocks), *counts, channels))
-    return [*steps, viewed(node, source, output, layout)]
+    return [viewed(node, x, padded, layout), viewed(node, padded, output, cut)]
 
 
 @op("BATCH_TO_SPACE_ND", max_version=4)

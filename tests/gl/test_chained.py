@@ -117,6 +117,15 @@ def test_a_profile_has_a_row_for_a_chain() -> None:
         assert "REVERSE_V2" in row.name
 
 
+def test_a_profile_names_the_shaders_outside_chains(apart: Callable[[], None]) -> None:
+    apart()
+    with gd.GpuDelegate() as delegate:
+        run(in_ours(delegate, tiny()), [np.zeros((1, 4, 4, 4), np.float32)])
+        shaders = [row.shader for row in delegate.profile()]
+        assert len(shaders) > 1
+        assert "chain" not in shaders
+
+
 def test_asynchronous_runs() -> None:
     rng = np.random.default_rng(0)
     with gd.GpuDelegate() as delegate:

@@ -105,6 +105,16 @@ def test_a_model_of_one_batch_size() -> None:
     predictor.close()
 
 
+def test_a_run_that_gives_another_number_of_rows() -> None:
+    s = Sketch(np.random.default_rng(0))
+    x = s.input((2, 3), name="x")
+    with closing(Predictor(s.build([s.op("NEG", [x], [s.tensor((2, 3), name="y")])]))) as predictor:
+        predictor._run = lambda feeds: {"y": np.zeros((3, 3), np.float32)}
+        message = r"expected outputs of 2 rows, found the shapes \{'y': \[3, 3\]\}"
+        with pytest.raises(ValueError, match=message):
+            predictor({"x": np.zeros((2, 3), np.float32)})
+
+
 def test_rows_that_depend_on_each_other_are_computed_one_by_one() -> None:
     """The model subtracts the mean over all rows, which a batch would change."""
     s = Sketch(np.random.default_rng(0))

@@ -444,6 +444,17 @@ def test_an_8_bit_lstm_with_a_quantization_that_litert_does_not_read(
     assert expected in reason(pack_model(tables))
 
 
+@pytest.mark.parametrize("channels", [6, 8])
+def test_weights_of_a_layer_for_another_number_of_channels(channels: int) -> None:
+    s = Sketch(np.random.default_rng(0))
+    tables = s.model([integer_lstm(s, "UNIDIRECTIONAL_SEQUENCE_LSTM", x=(2, 3, 7))])
+    (graph,) = tables["subgraphs"]
+    (x,) = graph["inputs"]
+    graph["tensors"][x]["shape"] = [2, 3, channels]
+    expected = f"weights for 7 channels on an input of shape [2, 3, {channels}]"
+    assert expected in reason(pack_model(tables))
+
+
 def test_16_bit_tensors_of_several_scales_are_not_concatenated() -> None:
     """LiteRT copies their integers; it rescales 8-bit ones."""
     for dtype, expected in ((np.int16, ["LiteRT's CONCATENATION ignores that"]), (np.uint8, [])):
