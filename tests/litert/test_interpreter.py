@@ -584,3 +584,13 @@ def test_a_model_that_fails_leaves_no_context(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(gd.UnsupportedModelError):
         gd.Interpreter(model_content=partly_unsupported())
     assert len(released) == 1
+
+
+@pytest.mark.parametrize(("dtype", "is_a_picture"), [("uint8", True), ("int32", False)])
+def test_a_picture_for_an_input_of_floats(dtype: str, is_a_picture: bool) -> None:
+    with gd.Interpreter(model_content=small_model()) as interpreter:
+        details = interpreter.get_input_details()
+        with pytest.raises(ValueError, match="convert the array with astype") as caught:
+            interpreter.run({each["index"]: np.zeros(each["shape"], dtype) for each in details})
+        advice = "scale a picture as ImageTransform.for_input does"
+        assert (advice in str(caught.value)) == is_a_picture

@@ -219,3 +219,30 @@ def test_arguments_that_are_wrong_in_themselves() -> None:
         EglContext(-1)
     with pytest.raises(ValueError, match="leave one of them out"):
         EglContext(0, share=object.__new__(EglContext))
+
+
+@pytest.mark.parametrize(
+    ("version", "extensions", "asked"),
+    [
+        ((1, 4), ["EGL_EXT_create_context_robustness"], [0x30BF, 0]),
+        ((1, 4), [], [0]),
+        ((1, 5), ["EGL_EXT_create_context_robustness"], [0x30BF, 0x31B2, 0]),
+        ((1, 5), [], [0x31B2, 0]),
+    ],
+)
+def test_robustness_is_asked_for_as_egl_knows_it(
+    version: tuple[int, int], extensions: list[str], asked: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """By the extension's number, then by EGL 1.5's; at last without."""
+    found: list[int] = []
+
+    def created(egl: LibEgl, display: Display, share: int, request: devices._Request) -> NoReturn:
+        found.extend({*request.attributes} & {0x30BF, 0x31B2} or [0])
+        raise EglError("eglCreateContext", 0x3004)
+
+    monkeypatch.setattr(devices, "_created", created)
+    display = Mock(version=version, extensions=frozenset(extensions))
+    with pytest.raises(EglError):
+        devices._robust_or_plain(FakeLibEgl(), display, 0, devices._REQUESTS[0])
+    assert found == asked

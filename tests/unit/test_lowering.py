@@ -23,7 +23,7 @@ from gles_delegate.planning import folding
 from gles_delegate.planning.lowering import Lowerings, lower_graph
 from gles_delegate.shaders.dispatch import Dispatch, Step
 from tests.op_table import OPS
-from tests.op_table.recurrent import integer_lstm
+from tests.op_table.recurrent import bidirectional_rnn, integer_lstm
 from tests.support.lowered import lowered_dispatches
 from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
@@ -453,6 +453,20 @@ def test_weights_of_a_layer_for_another_number_of_channels(channels: int) -> Non
     graph["tensors"][x]["shape"] = [2, 3, channels]
     expected = f"weights for 7 channels on an input of shape [2, 3, {channels}]"
     assert expected in reason(pack_model(tables))
+
+
+@pytest.mark.parametrize("time_major", [True, False])
+def test_a_second_input_of_another_length(time_major: bool) -> None:
+    """With the time first, LiteRT's backward layer takes as many steps as the first input has."""
+    s = Sketch(np.random.default_rng(0))
+    op = "BIDIRECTIONAL_SEQUENCE_RNN"
+    tables = s.model(bidirectional_rnn(s, op, x=(2, 3, 7), aux=7, time_major=time_major))
+    assert not lower_graph(read_model(pack_model(tables)), Limits()).reasons
+    (graph,) = tables["subgraphs"]
+    graph["tensors"][graph["inputs"][1]]["shape"] = [4, 3, 7]
+    reasons = [*lower_graph(read_model(pack_model(tables)), Limits()).reasons.values()]
+    wrong = ["inputs of shapes [2, 3, 7] and [4, 3, 7] with the time first"] * time_major
+    assert [why.partition(", of which")[0] for why in reasons] == wrong
 
 
 def test_16_bit_tensors_of_several_scales_are_not_concatenated() -> None:

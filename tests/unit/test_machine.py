@@ -51,3 +51,18 @@ def test_a_worker_takes_processors_once(
     machine.take_processors(1)
     assert pinned == [[0, 1]]
     assert os.environ["LP_NUM_THREADS"] == "2"
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_programs_are_not_kept_in_a_folder_of_another_user(
+    writable: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anyone can make a folder of that name in /tmp first."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    named = tmp_path / f"gles_delegate-{os.getuid()}"
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "access", lambda path, mode: writable)
+        chosen = machine.cache_folder.__wrapped__()
+    assert (chosen == named) == writable
+    assert chosen is not None
+    assert chosen.stat().st_mode & 0o777 == 0o700

@@ -16,6 +16,7 @@ import pytest
 from gles_delegate.errors import ModelError
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.reader import read_model
+from gles_delegate.model.sparse import Level, Sparsity, to_dense
 from gles_delegate.runtime.standalone import describe
 from tests.support.sampling import choose, drawn
 from tests.support.schema import pack, pack_model
@@ -264,6 +265,17 @@ def test_a_small_file_cannot_ask_for_much_memory(
     finally:
         tracemalloc.stop()
     assert peak < MEMORY_PER_BYTE * len(data)
+
+
+def test_levels_of_more_entries_than_elements_take_no_memory() -> None:
+    sparsity = Sparsity((0, 1), (), (Level(3000), Level(3000)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match=r"a sparse constant of shape \[2, 2\]"):
+            to_dense(np.zeros(4, np.float32), (2, 2), sparsity)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_options_of_another_op_are_not_read() -> None:

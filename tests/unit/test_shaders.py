@@ -10,7 +10,9 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LLVMPIPE, UNKNOWN, Profile
+from gles_delegate.kernels import convolution
 from gles_delegate.model.reader import read_model
+from gles_delegate.ops.lib.grid import WORK_GROUP
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from gles_delegate.shaders.assembly import DESKTOP_HEADER, ES_HEADER, assemble
@@ -151,6 +153,19 @@ def test_functions_that_nothing_calls_are_left_out(conv: Dispatch) -> None:
     assert "vec4 GELU(" in gelu
     assert "vec4 erfc_of(" in gelu
     assert plain.count("\n") == gelu.count("\n")
+
+
+def test_sizes_are_uniforms_as_far_as_they_can_be_divided(
+    conv: Dispatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Invocations beyond the output divide, too, up to a work group of them."""
+    last = conv.grid.pixels + WORK_GROUP
+    assert last > conv.output.pixels
+    for limit in (last, last + 1):
+        monkeypatch.setattr(convolution, "MAX_DIVIDED", limit)
+        net = Net()
+        (again,) = net.plan(net.conv()).dispatches
+        assert ("IN_SLICES" in again.sizes) == (limit > last)
 
 
 def test_every_function_is_called() -> None:
