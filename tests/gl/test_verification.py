@@ -17,6 +17,7 @@ from gles_delegate.device import profiles
 from gles_delegate.device.limits import Limits
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.functions import Functions
+from gles_delegate.gl.pool import ObjectPool
 from gles_delegate.model.reader import read_model
 from gles_delegate.verification import verdict
 from gles_delegate.verification.cases import VerificationCase, load_cases
@@ -141,6 +142,16 @@ def test_every_form_of_every_profile_is_right(
         gpu.release()
     assert len(results) >= len(chosen)
     assert [result for result in results if not result.passed] == []
+
+
+def test_nothing_of_a_case_is_left_in_the_context(egl: gd.EglContext) -> None:
+    gpu = GpuContext(egl)
+    case = next(case for case in CASES if case.op == "CONV_2D")
+    with gpu.guard():
+        results = [*verified(gpu, [case], [*every_form(gpu.limits)][:1])]
+    assert all(result.passed for result in results)
+    assert not ObjectPool.of(egl)._entries
+    gpu.release()
 
 
 @pytest.mark.parametrize("name", ["UNKNOWN", "INTEL"])
