@@ -94,7 +94,7 @@ def test_several_models(
     monkeypatch.setattr("gles_delegate.cli.models.published", lambda: [*known, unknown])
     text = call("models", "get", "own", "net", "--to", tmp_path, status=1)
     assert text == (
-        "gles-delegate: own.tflite is not downloaded, as its SHA-256 is not known; see "
+        "gles-delegate: own.tflite is not downloaded, as its SHA-256 is not known; how to get it: "
         "https://x/page\n"
     )
     assert not publisher.requests

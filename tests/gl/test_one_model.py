@@ -174,5 +174,5 @@ def test_a_path_into_a_bundle_leads_to_a_file(tmp_path: Path) -> None:
             assert task.labels == ["ball"]
     with pytest.raises(FileNotFoundError, match=r"All files in the .* are: inner.task, notes.txt"):
         Assets(tmp_path / "outer.task" / "ball.tflite")
-    with pytest.raises(DelegateError, match=r"not a \.tflite model"):
+    with pytest.raises(DelegateError, match=r"expected a \.tflite model"):
         Assets(tmp_path / "outer.task" / "notes.txt").model()

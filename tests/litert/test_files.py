@@ -228,7 +228,7 @@ def test_a_model_in_a_mapped_bundle(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("mapped")
 def test_empty_files_and_pipes(tmp_path: Path) -> None:
     (tmp_path / "empty").write_bytes(b"")
-    with pytest.raises(gd.ModelError, match=r"not a \.tflite model"):
+    with pytest.raises(gd.ModelError, match=r"expected a \.tflite model"):
         gd.Interpreter(tmp_path / "empty")
     read, write = os.pipe()
     os.write(write, small_model())

@@ -394,7 +394,7 @@ class Recorder:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_segments_are_those_of_litert(seed: int) -> None:
-    sketch, outputs = random_graph(random.Random(seed), ops=20)
+    sketch, outputs = random_graph(random.Random(seed), ops=30)
     content = sketch.build(outputs)
     rng = np.random.default_rng(seed)
     graph = read_model(content)

@@ -23,7 +23,7 @@ LIMITS = Limits(storage_blocks=16, invocations=1024)
 NAMES = [name for name, op in _OPS.items() if op.rows]
 UNCHECKED = {
     *("Convolution2DTransposeBias", "DEQUANTIZE", "LiteRtMaxUnpooling2D"),
-    *("MaxPoolingWithArgmax2D", "MaxUnpooling2D", "QUANTIZE"),
+    *("MaxPoolingWithArgmax2D", "MaxUnpooling2D", "QUANTIZE", "STABLEHLO_SORT"),
 }
 """Ops that LiteRT does not run on their own, or that no case has alone."""
 
