@@ -374,6 +374,49 @@ def test_results_of_each_size_are_those_of_a_fresh_interpreter(
             assert results(interpreter, x) == expected
 
 
+def decoder(s: Sketch) -> list[int]:
+    """A step of a token, which is appended to two caches and sees all that they hold."""
+    token, caches = opened(s, 1, 1, 8), [opened(s, 1, -1, 8) for _ in range(2)]
+    grown = []
+    for cache in caches:
+        products = [s.constant(s.normal((8, 8))), s.constant(s.normal((8,)))]
+        own = s.op("FULLY_CONNECTED", [token, *products], [(1, 1, 8)], keep_num_dims=True)
+        grown.append(s.op("CONCATENATION", [cache, own], [(1, 2, 8)], axis=1))
+    query, keys, values = (heads_of(s, x) for x in (token, *grown))
+    shares = s.op("BATCH_MATMUL", [query, keys], [(1, 2, 1, 2)], adj_y=True)
+    shares = s.op("SOFTMAX", [shares], [(1, 2, 1, 2)], beta=0.5)
+    return [s.op("BATCH_MATMUL", [shares, values], [(1, 2, 1, 4)]), *grown]
+
+
+@pytest.mark.parametrize("host", ["ours", "LiteRT's"])
+def test_a_decoder_whose_caches_grow(host: str, context: gd.EglContext) -> None:
+    """Ten tokens, each as of a fresh interpreter, and as LiteRT's own."""
+    s = Sketch(np.random.default_rng(0))
+    content = s.build(decoder(s))
+    kind = Interpreter if host == "LiteRT's" else gd.Interpreter
+
+    def results(interpreter: Any, feeds: list[Any]) -> list[Any]:
+        for index, feed in zip(interpreter.get_input_details(), feeds, strict=True):
+            interpreter.resize_tensor_input(index["index"], feed.shape)
+        interpreter.allocate_tensors()
+        return run(interpreter, feeds)
+
+    caches = [s.normal((1, 1, 8)) for _ in range(2)]
+    with gd.GpuDelegate(model=content, context=context) as delegate:
+        interpreter = kind(model_content=content, experimental_delegates=[delegate])
+        for _ in range(10):
+            feeds = [s.normal((1, 1, 8)), *caches]
+            found = results(interpreter, feeds)
+            with gd.GpuDelegate(model=content, context=context) as fresh:
+                other = kind(model_content=content, experimental_delegates=[fresh])
+                for result, expected in zip(found, results(other, feeds), strict=True):
+                    np.testing.assert_array_equal(result, expected)
+            assert_close(found, results(Interpreter(model_content=content), feeds))
+            caches = found[1:]
+        assert delegate.report.fully_delegated
+    assert caches[0].shape == (1, 11, 8)
+
+
 @pytest.mark.parametrize("kind", [gd.Interpreter, Interpreter])
 @pytest.mark.parametrize("on_cpu", ["the first node", "the last node"])
 def test_open_sizes_and_nodes_on_the_cpu(kind: Callable[..., Any], on_cpu: str) -> None:
