@@ -245,6 +245,7 @@ MODELS = {
     "hand_landmarker.task": lambda: fake_bundle("hand", np.random.default_rng(0)),
     "face_landmark.tflite": face_landmarks,
     "model.tflite": classifier,
+    "mobilenet_v2.tflite": classifier,
     "mobilenet_v2_1.0_224_quant.tflite": classifier,
     "selfie_segmenter.tflite": segmenter,
     "pose_landmarker_lite.task": lambda: fake_bundle("pose", np.random.default_rng(0)),
