@@ -1,8 +1,8 @@
 #version 310 es
 #extension GL_GOOGLE_include_directive : require
 
-// TOPK_V2 and STABLEHLO_SORT: merges each RUNS sorted runs of glsl/top_k.glsl into one, of which KEPT pairs remain. An
-// invocation searches the other runs for the pairs that come before its own.
+// TOPK_V2 and STABLEHLO_SORT: merges each RUNS sorted runs of glsl/top_k.glsl into one, of which
+// KEPT pairs remain. An invocation searches the other runs for the pairs that come before its own.
 #ifndef ASSEMBLED
 #define VEC0 ivec4
 #define ELEMENT0 ivec4

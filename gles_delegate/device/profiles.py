@@ -166,7 +166,7 @@ class Profile:
 
     @property
     def first(self) -> Profile | None:
-        """The profile for the first runs, if it is another: little code, and no unrolled loops."""
+        """The profile for the first runs, if it is another: programs that compile sooner."""
         if self.first_search is None:
             return None
         return replace(

@@ -402,7 +402,8 @@ def _softmax(node: NodeView, beta: float, logarithm: bool = False) -> list[Step]
     parts = min(ROW_GROUPS // max(x.pixels, 1), x.slices // ROW_PART) if lanes > 1 else 1
     if parts < 2:
         return [whole]
-    block = min(ROW_BLOCK, ceil(x.slices / lanes))
+    block = whole.defines["BLOCK"]
+    assert isinstance(block, int)
     per_pass = block * lanes
     size = ceil(x.slices / (parts * per_pass)) * per_pass
     parts, passes = ceil(x.slices / size), pixel_passes(size, lanes)

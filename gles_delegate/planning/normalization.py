@@ -226,10 +226,8 @@ class _Chains:
 
     def _softmax(self, values: Polynomial, output: Value) -> Value | None:
         """The tensor with the shape of `output` whose softmax, or its logarithm, this is."""
-        symbols = [factors[0] for factors in values if len(factors) == 1]
-        peak = next((f for f in symbols if isinstance(f, Peak)), None)
-        if len(values) == 1 and len(symbols) == 1 and isinstance(symbols[0], Softmax):
-            peak = symbols[0].peak
+        softmax = _only(values)
+        peak = softmax.peak if isinstance(softmax, Softmax) else _peak_of(values)
         if peak is None or peak.block != output.channels:
             return None
         logarithm = Polynomial.of(Logarithm(Powers(peak, peak.block)))
@@ -429,7 +427,7 @@ def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polyno
 def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
     """A polynomial divided by a number, or a power by the sum of those of its block."""
     if {*b} == {()}:
-        return a * Polynomial({(): 1 / b[()]})
+        return a * Polynomial({(): 1 / b[()]}) if b[()] else None
     power, total = _only(a), _only(b)
     if isinstance(power, Power) and total == Powers(power.peak, power.peak.block):
         return Polynomial.of(Softmax(power.peak))
@@ -438,8 +436,7 @@ def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
 
 def _power(values: Polynomial) -> Polynomial | None:
     """The exponential of a tensor less the maximum of each block."""
-    peaks = [factors[0] for factors in values if len(factors) == 1]
-    peak = next((f for f in peaks if isinstance(f, Peak)), None)
+    peak = _peak_of(values)
     return Polynomial.of(Power(peak)) if peak and values == _less_peak(peak) else None
 
 
@@ -453,6 +450,12 @@ def _only(values: Polynomial) -> Symbol | None:
     """The symbol that is all of a polynomial."""
     (factors, *_) = [*values, ()]
     return factors[0] if len(factors) == 1 and values == Polynomial.of(factors[0]) else None
+
+
+def _peak_of(values: Polynomial) -> Peak | None:
+    """The first maximum that is added by itself, or multiplied by a number."""
+    symbols = (factors[0] for factors in values if len(factors) == 1)
+    return next((symbol for symbol in symbols if isinstance(symbol, Peak)), None)
 
 
 def _less_peak(peak: Peak) -> Polynomial:

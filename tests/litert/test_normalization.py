@@ -429,6 +429,12 @@ def test_powers_that_others_read() -> None:
     check_whole(net, y, power, net.over_channels("MEAN", power), largest)
 
 
+def test_a_quotient_by_zero() -> None:
+    net = Net((1, 2, 3, 4))
+    content = complete(net, [net.op("DIV", [net.x, net.number(0)])])
+    assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds), special=True)
+
+
 def test_long_chains() -> None:
     """Neither a polynomial nor the dispatches behind it grow without end."""
     net = Net((2, 3))
