@@ -13,7 +13,7 @@ from gles_delegate.kernels.depthwise import is_computed_at_once
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.axis import SUM, Reduction
 from gles_delegate.ops.images import Pooling
-from gles_delegate.ops.lib.elementwise import DIV, MUL, SQUARED_DIFFERENCE, Elementwise
+from gles_delegate.ops.lib.elementwise import DIV, MUL, PRELU, SQUARED_DIFFERENCE, Elementwise
 from gles_delegate.ops.lib.index import merged
 from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution, Depthwise, DepthwisePointwise
@@ -31,6 +31,9 @@ from gles_delegate.shaders.dispatch import (
     call_operands,
     every_call,
 )
+
+_FOLDED_WITH_0 = {MUL, DIV, PRELU}
+"""Functions that compilers fold with a literal 0, to 0 where the other operand is NaN, too."""
 
 SMALLEST, LARGEST = (float(n) for n in (np.finfo(np.float32).tiny, np.finfo(np.float32).max))
 """The range of float32's normal numbers."""
@@ -131,6 +134,8 @@ def operand_call(
     if spread and other.channels not in (1, channels):
         return None
     number = number_of(other, tensors)
+    if number == 0 and dispatch.function in _FOLDED_WITH_0:
+        number = None
     if number is not None:
         call = Call(dispatch.function, number=number, operand_first=first != source)
         return () if call in _IDENTITIES else (call,)

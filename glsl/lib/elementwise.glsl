@@ -46,7 +46,8 @@ vec4 LEAKY_RELU(vec4 x, float alpha) {
 vec4 HARD_SWISH(vec4 x) { return keep_nan(x * (clamp(x + 3.0, 0.0, 6.0) / 6.0), x); }
 
 vec4 ABS(vec4 x) { return abs(x); }
-vec4 NEG(vec4 x) { return -x; }
+// The sign's bit, since compilers take x - x for 0 where x is infinite or NaN, too.
+vec4 NEG(vec4 x) { return intBitsToFloat(floatBitsToInt(x) ^ int(0x80000000u)); }
 vec4 SIGN(vec4 x) { return keep_nan(sign(x), x); }
 ivec4 ABS(ivec4 x) { return abs(x); }
 ivec4 NEG(ivec4 x) { return -x; }
@@ -147,14 +148,14 @@ vec4 FAKE_QUANT(vec4 x, float per_unit, float scale, float low, float high) {
 }
 
 vec4 ADD(vec4 a, vec4 b) { return a + b; }
-vec4 SUB(vec4 a, vec4 b) { return a - b; }
+vec4 SUB(vec4 a, vec4 b) { return a + NEG(b); }
 vec4 MUL(vec4 a, vec4 b) { return a * b; }
 vec4 DIV(vec4 a, vec4 b) { return a / b; }
 ivec4 ADD(ivec4 a, ivec4 b) { return a + b; }
 ivec4 SUB(ivec4 a, ivec4 b) { return a - b; }
 ivec4 MUL(ivec4 a, ivec4 b) { return a * b; }
 ivec4 DIV(ivec4 a, ivec4 b) { return a / b; }
-vec4 SQUARED_DIFFERENCE(vec4 a, vec4 b) { return SQUARE(a - b); }
+vec4 SQUARED_DIFFERENCE(vec4 a, vec4 b) { return SQUARE(SUB(a, b)); }
 ivec4 SQUARED_DIFFERENCE(ivec4 a, ivec4 b) { return (a - b) * (a - b); }
 vec4 MAXIMUM(vec4 a, vec4 b) { return ordered(max(a, b), a, b); }
 vec4 MINIMUM(vec4 a, vec4 b) { return ordered(min(a, b), a, b); }

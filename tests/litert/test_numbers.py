@@ -1,5 +1,7 @@
 """Numbers at the edges of their types, against LiteRT's CPU kernels."""
 
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.op_table import CASES
-from tests.support.oracle import complete, run_gles, run_litert
+from tests.support.oracle import assert_close, complete, run_delegated, run_gles, run_litert
 from tests.support.sketch import Sketch
 
 NORMAL = np.geomspace(1.2e-38, 3e38, 4001)
@@ -43,6 +45,37 @@ def test_recurrent_layers_are_right_at_every_magnitude() -> None:
     y = s.op("UNIDIRECTIONAL_SEQUENCE_RNN", operands, [s.tensor()], **options)
     (ours,), (theirs,) = both(s, y)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 1, -2.5, 1e30, 3.4e38])
+
+
+@pytest.mark.parametrize("run", [run_gles, run_delegated])
+@pytest.mark.parametrize("shape", [(2, 3, 9), (1, 2, 2, 8)])
+@pytest.mark.parametrize("number", [0, -0.0, 1, -1, 0.3, 1e-40, 3.4e38, np.inf, np.nan])
+def test_functions_of_a_constant_number(
+    run: Callable[..., Any], shape: tuple[int, ...], number: float
+) -> None:
+    """Compilers simplify some, such as x * 0, as if no number were infinite or NaN."""
+    s = sketch()
+    ops = ["ADD", "SUB", "MUL", "DIV", "SQUARED_DIFFERENCE", "MAXIMUM", "MINIMUM", "POW"]
+    outputs = []
+    for op, first in [*product(ops, (False, True)), ("PRELU", False), ("FLOOR_MOD", False)]:
+        # Its only reader, so that the two are one dispatch.
+        x = s.op("ABS", [s.feed(values=np.resize(SPECIAL, shape))])
+        operands = [x, s.constant(np.float32(number))]
+        outputs.append(s.op(op, operands[::-1] if first else operands))
+    content = complete(s, outputs)
+    assert_close(run(content, s.feeds), run_litert(content, s.feeds), special=True)
+
+
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "DIV", "SQUARED_DIFFERENCE", "FLOOR_MOD"])
+@pytest.mark.parametrize("sign", ["same", "NEG"])
+def test_functions_of_a_number_and_itself(op: str, sign: str) -> None:
+    s = sketch()
+    x = s.feed(values=np.resize(SPECIAL, (2, 3, 9)))
+    ours, theirs = both(s, s.op(op, [x, x if sign == "same" else s.op("NEG", [x])]))
+    assert_close(ours, theirs, special=True)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ TYPES = ("float32", "int32", "bool", "int8", "uint8", "int16", "int64")
 """Element types of ops that only move or choose elements."""
 
 ADD, SUB, MUL, DIV, MAXIMUM = "ADD", "SUB", "MUL", "DIV", "MAXIMUM"
-EXP, LOG = "EXP", "LOG"
+EXP, LOG, PRELU = "EXP", "LOG", "PRELU"
 NEG, SQUARE, SQUARED_DIFFERENCE, RSQRT = "NEG", "SQUARE", "SQUARED_DIFFERENCE", "RSQRT"
 """Functions that planning recognizes."""
 DIVISION_PASSES = 602
