@@ -34,6 +34,8 @@ from tests.support.sampling import seed_of_commit  # noqa: E402
 
 SEED = seed_of_commit()
 """Of the sample of tests; a commit that is made meanwhile has another."""
+_LONGEST = 600
+"""Seconds after which the tests that meet a fault are taken for hanging."""
 _TESTS_OF_FILES = ("test_imports", "test_package", "test_words", "test_house", "test_tools")
 """Tests of the sources' text, which the switches change."""
 
@@ -50,15 +52,17 @@ def copied(folder: Path) -> Path:
     return tree
 
 
-def pytest(tree: Path, arguments: Sequence[str], **environment: str) -> int:
-    """Its exit status."""
+def pytest(
+    tree: Path, arguments: Sequence[str], timeout: float | None, **environment: str
+) -> int | None:
+    """Its exit status; None if it took longer than that many seconds."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["--seed", str(SEED), *arguments]
     settings = os.environ | {"PYTHONPATH": str(tree)} | environment
     try:
-        run = subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=600)
+        run = subprocess.run(command, cwd=tree, env=settings, capture_output=True, timeout=timeout)
     except subprocess.TimeoutExpired:
-        return -1
+        return None
     return run.returncode
 
 
@@ -96,7 +100,7 @@ def recorded(tree: Path, folder: Path, chosen: Sequence[str]) -> list[dict[str, 
     """The tests that pass without a fault, with what each meets, the cheapest first."""
     left_out = [f"--deselect=tests/unit/{name}.py" for name in _TESTS_OF_FILES]
     run = ["-p", "plugin", "-n", "auto", "--dist", "worksteal", *left_out, *chosen]
-    pytest(tree, run, PYTHONPATH=f"{tree}:{HERE}", MUTANTS_RECORD=str(folder))
+    pytest(tree, run, None, PYTHONPATH=f"{tree}:{HERE}", MUTANTS_RECORD=str(folder))
     rows = [
         json.loads(line)
         for file in folder.glob("tests.*")
@@ -118,7 +122,8 @@ def end_of(
             left -= float(row["seconds"])  # type: ignore[arg-type]
     if not chosen:
         return False, 0
-    status = pytest(tree, ["-x", "-p", "no:xdist", *chosen], MUTANT=str(mutant.number))
+    alone = ["-x", "-p", "no:xdist", *chosen]
+    status = pytest(tree, alone, _LONGEST, MUTANT=str(mutant.number))
     # A failure, a hang, or modules that cannot be imported.
     return status != 0, len(chosen)
 
