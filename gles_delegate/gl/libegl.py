@@ -6,7 +6,6 @@ The library is loaded at first use, so this module imports on machines without i
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -416,8 +415,10 @@ def libegl() -> LibEgl:
         return LibEgl(library)
     with suppress(OSError):
         return LibEgl(ctypes.CDLL("libEGL.so.1"))
+    from ctypes.util import find_library  # which imports much for a rare case
+
     with suppress(OSError):
-        name = ctypes.util.find_library("EGL")
+        name = find_library("EGL")
         if name:
             return LibEgl(ctypes.CDLL(name))
     raise ContextError(f"libEGL.so.1 was not found: apt install {DEBIAN_PACKAGES}")

@@ -140,7 +140,6 @@ def _of_rank(dims: int, numbers: Shape, fill: int) -> Shape:
     return (fill,) * (dims - len(numbers)) + numbers
 
 
-@dataclass(frozen=True)
 class CumsumOptions(Options):
     exclusive: Bool = False
     reverse: Bool = False
@@ -224,7 +223,6 @@ More are reduced dimension by dimension.
 """
 
 
-@dataclass(frozen=True)
 class ReducerOptions(Options):
     keep_dims: Bool = False
 
@@ -294,7 +292,6 @@ def reduce(node: NodeView, options: ReducerOptions) -> list[Step]:
     return steps if x == output else [*steps, reshaped_as(node, x, output)]
 
 
-@dataclass(frozen=True)
 class StablehloReduceWindowOptions(Options):
     window_dimensions: Longs = ()
     window_strides: Longs = ()
@@ -357,7 +354,6 @@ LARGEST_STEP = 5.0
 """Limit of an int16 step times beta, above which LiteRT's 32-bit integers overflow."""
 
 
-@dataclass(frozen=True)
 class SoftmaxOptions(Options):
     beta: Float32 = 0.0
 
@@ -458,7 +454,6 @@ def _refuse_scalars(node: NodeView) -> None:
         raise Unsupported("a scalar; expected at least rank 1")
 
 
-@dataclass(frozen=True)
 class LocalResponseNormalizationOptions(Options):
     radius: Int32 = 0
     bias: Float32 = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from gles_delegate.ops.lib import rows
@@ -22,7 +22,6 @@ from gles_delegate.ops.lib.window import SAME, VALID, Sliding, Window, span
 from gles_delegate.shaders.dispatch import Define, Operand, Shape, Step, Value
 
 
-@dataclass(frozen=True)
 class TransposeConvOptions(Options):
     padding: Int8 = 0
     stride_w: Int32 = 0
@@ -30,7 +29,6 @@ class TransposeConvOptions(Options):
     fused_activation: Int8 = 0
 
 
-@dataclass(frozen=True)
 class Conv2DOptions(TransposeConvOptions):
     dilation_w: Int32 = 1
     dilation_h: Int32 = 1
@@ -52,7 +50,6 @@ def conv_2d(node: NodeView, options: Conv2DOptions) -> list[Step]:
     return [product(node, x, output, window, epilogue, channels // share)]
 
 
-@dataclass(frozen=True)
 class FullyConnectedOptions(Options):
     fused_activation: Int8 = 0
     weights_format: Int8 = 0
@@ -86,7 +83,6 @@ def fully_connected(node: NodeView, options: FullyConnectedOptions) -> list[Step
     ]
 
 
-@dataclass(frozen=True)
 class BatchMatMulOptions(Options):
     adj_x: Bool = False
     adj_y: Bool = False
@@ -218,7 +214,6 @@ def _transposed(
     ]
 
 
-@dataclass(frozen=True)
 class Conv3DOptions(Options):
     padding: Int8 = 0
     stride_d: Int32 = 0

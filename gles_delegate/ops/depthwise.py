@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.index import rank_4
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes
@@ -15,7 +13,6 @@ from gles_delegate.ops.lib.window import Window
 from gles_delegate.shaders.dispatch import Step
 
 
-@dataclass(frozen=True)
 class DepthwiseConv2DOptions(Options):
     padding: Int8 = 0
     stride_w: Int32 = 0

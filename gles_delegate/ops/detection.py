@@ -25,7 +25,6 @@ MIN_UNIT = 1e-30
 """The smallest unit of offsets of boxes: a GPU may flush denormals, and 0 / 0 is NaN."""
 
 
-@dataclass(frozen=True)
 class DetectionOptions(FlexOptions):
     max_detections: Int32 = 0
     max_classes_per_detection: Int32 = 0
@@ -263,7 +262,6 @@ def _joined(node: NodeView, scalars: list[Operand]) -> tuple[Operand, list[Step]
     ]
 
 
-@dataclass(frozen=True)
 class MatrixOptions(FlexOptions):
     subset_idxs: Ints = ()
     left_rotation_idx: Int32 = -1
@@ -303,7 +301,6 @@ def landmarks_to_transform_matrix(node: NodeView, options: MatrixOptions) -> lis
     return [by_texel(node, name, (x,), output, defines, passes=passes)]
 
 
-@dataclass(frozen=True)
 class CropOptions(FlexOptions):
     output_height: Int32 = 0
     output_width: Int32 = 0

@@ -7,7 +7,6 @@ power), the result is any number. LiteRT interpolates some functions of int16 te
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import erfc, floor, log2
 
@@ -37,17 +36,14 @@ from gles_delegate.shaders.dispatch import Call, Const, Step
 pointwise = partial(op, rows=rows.elementwise)
 
 
-@dataclass(frozen=True)
 class FusedActivation(Options):
     fused_activation: Int8 = 0
 
 
-@dataclass(frozen=True)
 class LeakyRelu(Options):
     alpha: Float32 = 0.0
 
 
-@dataclass(frozen=True)
 class Gelu(Options):
     approximate: Bool = False
 
@@ -109,7 +105,6 @@ def gelu(node: NodeView, options: Gelu) -> list[Step]:
     return [unary(node, inputs(node, (0,)), Call(name))]
 
 
-@dataclass(frozen=True)
 class FakeQuantOptions(Options):
     low: Float32 = 0.0
     high: Float32 = 0.0

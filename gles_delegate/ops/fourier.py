@@ -6,7 +6,6 @@ sound ops.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod, sqrt
 
 import numpy as np
@@ -153,7 +152,6 @@ def turn_table(count: int) -> Array:
     return np.stack([np.cos(angles), np.sin(angles), zeros, zeros], 1)
 
 
-@dataclass(frozen=True)
 class SpectrogramOptions(FlexOptions):
     window_size: Int32 = 0
     stride: Int32 = 0
@@ -195,7 +193,6 @@ def hann_window(size: int, width: int) -> Array:
     return phwc4(np.pad(window, (0, width - size)))
 
 
-@dataclass(frozen=True)
 class MfccOptions(FlexOptions):
     """The limits are in hertz; LiteRT takes their integer parts."""
 

@@ -90,7 +90,6 @@ def gathered(
     return by_texel(node, "gather", (source, indices), output, defines)
 
 
-@dataclass(frozen=True)
 class GatherOptions(Options):
     axis: Int32 = 0
     batch_dims: Int32 = 0
@@ -188,7 +187,6 @@ def gather_nd(node: NodeView, options: Options) -> list[Step]:
     return [gathered(node, x, indices, Lookup(dims, tuple(range(depth))))]
 
 
-@dataclass(frozen=True)
 class StablehloGatherOptions(Options):
     offset_dims: Longs = ()
     collapsed_slice_dims: Longs = ()
@@ -247,7 +245,6 @@ def _is_consistent(options: StablehloGatherOptions, rank: int, batch_rank: int, 
     )
 
 
-@dataclass(frozen=True)
 class OneHotOptions(Options):
     axis: Int32 = 0
 

@@ -21,7 +21,6 @@ from gles_delegate.ops.lib.window import SAME, Sliding, Window, by_side
 from gles_delegate.shaders.dispatch import Call, Define, Dispatch, Operand, Shape, Step, Value
 
 
-@dataclass(frozen=True)
 class Pool2DOptions(Options):
     padding: Int8 = 0
     stride_w: Int32 = 0
@@ -152,7 +151,6 @@ def unpooling_by_index(node: NodeView, options: Options) -> list[Step]:
     ]
 
 
-@dataclass(frozen=True)
 class ResizeBilinearOptions(Options):
     unused_new_height: Int32 = 0  # the schema's first two fields are deprecated
     unused_new_width: Int32 = 0
@@ -172,7 +170,6 @@ def resize_bilinear(node: NodeView, options: ResizeBilinearOptions) -> list[Step
     return [_resize(node, "resize_bilinear", x, output, options)]
 
 
-@dataclass(frozen=True)
 class ResizeNearestOptions(Options):
     align_corners: Bool = False
     half_pixel_centers: Bool = False
@@ -231,7 +228,6 @@ def _scale(size: int, out: int, align_corners: bool) -> float:
     return float(np.float32(size) / np.float32(out))
 
 
-@dataclass(frozen=True)
 class BlockOptions(Options):
     block_size: Int32 = 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import frexp, prod
 
 import numpy as np
@@ -157,7 +156,6 @@ def bitcast(node: NodeView, options: Options) -> list[Step]:
     return [elementwise(node, (x,), node.output(x.shape, kind=kind), function)]
 
 
-@dataclass(frozen=True)
 class BucketizeOptions(Options):
     boundaries: Floats = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
@@ -37,7 +37,6 @@ BACKWARD = LstmInputs(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
 class CellOptions(Options):
     """The first options of all LSTMs."""
 
@@ -50,13 +49,11 @@ class CellOptions(Options):
         return self.cell_clip, self.proj_clip
 
 
-@dataclass(frozen=True)
 class LstmOptions(CellOptions):
     kernel_type: Int8 = 0
     asymmetric_quantize_inputs: Bool = False
 
 
-@dataclass(frozen=True)
 class SequenceLstmOptions(CellOptions):
     time_major: Bool = False
 
@@ -68,7 +65,6 @@ def unidirectional_sequence_lstm(node: NodeView, options: SequenceLstmOptions) -
     return [*steps, states.output()]
 
 
-@dataclass(frozen=True)
 class BidirectionalLstmOptions(CellOptions):
     merge_outputs: Bool = False
     time_major: Bool = True

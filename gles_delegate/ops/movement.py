@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from gles_delegate.ops.lib import rows
@@ -17,7 +16,6 @@ from gles_delegate.ops.lib.views import View, bordered, moved, moved_output, res
 from gles_delegate.shaders.dispatch import Define, Dispatch, Operand, Shape, Step
 
 
-@dataclass(frozen=True)
 class ReshapeOptions(Options):
     new_shape: Ints = ()
 
@@ -50,7 +48,6 @@ def expand_dims(node: NodeView, options: Options) -> list[Step]:
     return reshaped_input(node, (*old[:axis], 1, *old[axis:]))
 
 
-@dataclass(frozen=True)
 class SqueezeOptions(Options):
     squeeze_dims: Ints = ()
 
@@ -93,7 +90,6 @@ def reverse(node: NodeView, options: Options) -> list[Step]:
     return [moved(node, x, x.shape, View(x.shape, strides, offset))]
 
 
-@dataclass(frozen=True)
 class ReverseSequenceOptions(Options):
     seq_dim: Int32 = 0
     batch_dim: Int32 = 0
@@ -216,7 +212,6 @@ def pad(node: NodeView, options: Options) -> list[Step]:
     return [moved(node, x, layout.sizes, layout, fill=fill)]
 
 
-@dataclass(frozen=True)
 class MirrorPadOptions(Options):
     mode: Int8 = 0
 
@@ -268,7 +263,6 @@ def _spread(node: NodeView, x: Operand, steps: Sequence[int], fill: Operand) -> 
     return viewed(node, x, whole, layout, fill=fill)
 
 
-@dataclass(frozen=True)
 class StablehloPadOptions(Options):
     low: Longs = ()
     high: Longs = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, isfinite
 
 import numpy as np
@@ -32,7 +31,6 @@ LONGEST = 1 << 16
 """Maximum number of elements of a RANGE that planning computes."""
 
 
-@dataclass(frozen=True)
 class ShapeOptions(Options):
     out_type: Int8 = 0
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 
 import numpy as np
@@ -21,7 +20,6 @@ SKIPPED = 512
 """Draws that LiteRT's MULTINOMIAL skips per number."""
 
 
-@dataclass(frozen=True)
 class RandomOptions(Options):
     seed: Uint64 = 0
     seed2: Uint64 = 0

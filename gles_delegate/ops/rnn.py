@@ -44,13 +44,11 @@ FORWARD = RnnInputs(1, 2, 3, 4, aux=9, aux_weights=10)
 BACKWARD = RnnInputs(5, 6, 7, 8, aux=9, aux_weights=11)
 
 
-@dataclass(frozen=True)
 class SequenceRnnOptions(Options):
     time_major: Bool = False
     fused_activation: Int8 = 0
 
 
-@dataclass(frozen=True)
 class BidirectionalRnnOptions(SequenceRnnOptions):
     merge_outputs: Bool = False
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
@@ -79,7 +78,6 @@ def sparse_to_dense(node: NodeView, options: Options) -> list[Step]:
     return steps + _scattered(node, (0, 2), values, shape, depth, combination)
 
 
-@dataclass(frozen=True)
 class StablehloScatterOptions(Options):
     indices_are_sorted: Bool = False
     update_window_dims: Longs = ()

@@ -92,7 +92,6 @@ def _slice(
     return moved(node, x, shape, View(sizes, strides, offset), i)
 
 
-@dataclass(frozen=True)
 class StridedSliceOptions(Options):
     begin_mask: Int32 = 0
     end_mask: Int32 = 0
@@ -300,7 +299,6 @@ def split_v(node: NodeView, options: Options) -> list[Step]:
     return _split(node, x, axis, lengths)
 
 
-@dataclass(frozen=True)
 class PackOptions(Options):
     count: Int32 = 0
     axis: Int32 = 0
@@ -333,7 +331,6 @@ def _split(
     return steps
 
 
-@dataclass(frozen=True)
 class ConcatenationOptions(Options):
     axis: Int32 = 0
     fused_activation: Int8 = 0

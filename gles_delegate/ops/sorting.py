@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, prod
 
 from gles_delegate.ops.gathering import Lookup, gathered
@@ -33,7 +32,6 @@ def top_k(node: NodeView, options: Options) -> list[Step]:
     ]
 
 
-@dataclass(frozen=True)
 class StablehloSortOptions(Options):
     axis: Int64 = 0
     is_stable: Bool = False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gles_delegate.model.schema import ACTIVATIONS
 from gles_delegate.ops.lib.grid import by_texel
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
@@ -16,7 +14,6 @@ from gles_delegate.ops.lib.views import Target, View, reshaped_as, viewed
 from gles_delegate.shaders.dispatch import Alias, Call, Const, Define, Step, Value
 
 
-@dataclass(frozen=True)
 class SvdfOptions(Options):
     rank: Int32 = 0
     fused_activation: Int8 = 0

@@ -1,6 +1,5 @@
 """Nodes that no converter writes: each is lowered or refused with a reason."""
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -722,9 +721,20 @@ def test_fields_that_a_file_leaves_out() -> None:
     classes = [Options]
     for each in classes:
         classes += each.__subclasses__()
-        defaults |= {f"{each.__name__}.{f.name}": f.default for f in dataclasses.fields(each)}
+        defaults |= {f"{each.__name__}.{name}": getattr(each, name) for name in each.kinds()}
     assert len(defaults) > 100
     assert {name: value for name, value in defaults.items() if value not in (0, ())} == NOT_ZERO
+
+
+def test_options_of_plain_types_are_equal_by_their_values() -> None:
+    class Plain(Options):
+        alpha: float = 0.5
+        axis: int = -1
+        keeps: bool = True
+
+    assert Plain.kinds() == {"alpha": "float32", "axis": "int32", "keeps": "bool"}
+    assert {Plain(), Plain(axis=-1), Plain(alpha=0.5)} == {Plain()}
+    assert Plain(axis=1) != Plain() != Options()
 
 
 def test_a_version_that_is_left_out() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import Field, dataclass, fields
 from functools import cache
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args, get_type_hints
 
@@ -23,24 +22,38 @@ Float32: TypeAlias = Annotated[float, "float32"]
 Ints: TypeAlias = Annotated[tuple[int, ...], "ints"]
 Longs: TypeAlias = Annotated[tuple[int, ...], "longs"]
 Floats: TypeAlias = Annotated[tuple[float, ...], "floats"]
+_KINDS = {bool: "bool", int: "int32", float: "float32"}
+"""Of fields whose types are not annotated."""
 
 
-@dataclass(frozen=True)
 class Options:
-    """Base class of an op's options: the fields of its schema table, in slot order.
+    """Base class of an op's options: the fields of its schema table with defaults, in slot order.
+
+    It is no dataclass, as making fifty of these would take a tenth of the package's import.
 
     Examples:
-        >>> @dataclasses.dataclass(frozen=True)
-        ... class LeakyReluOptions(ops.Options):
+        >>> class LeakyReluOptions(ops.Options):
         ...     alpha: float = 0.0
     """
 
+    def __init__(self, **values: Any) -> None:
+        vars(self).update(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Options) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return (type(self), *(getattr(self, name) for name in self.kinds()))
+
     @classmethod
     @cache
-    def kinds(cls) -> tuple[tuple[Field[Any], str], ...]:
-        """The fields, and the kind of each in the file."""
+    def kinds(cls) -> dict[str, str]:
+        """The names of the fields, and the kind of each in the file."""
         hints = get_type_hints(cls, include_extras=True)
-        return tuple((field, get_args(hints[field.name])[1]) for field in fields(cls))
+        return {name: _KINDS.get(hint) or get_args(hint)[1] for name, hint in hints.items()}
 
     @classmethod
     def read(cls: type[OptionsT], node: Node) -> OptionsT:
@@ -49,14 +62,14 @@ class Options:
         if table is None:
             return cls()
         values: dict[str, Any] = {}
-        for slot, (field, kind) in enumerate(cls.kinds()):
+        for slot, (name, kind) in enumerate(cls.kinds().items()):
             if kind == "ints":
-                values[field.name] = table.ints(slot)
+                values[name] = table.ints(slot)
             elif kind in ("longs", "floats"):
                 element = "int64" if kind == "longs" else "float32"
-                values[field.name] = tuple(table.array(slot, element).tolist())
+                values[name] = tuple(table.array(slot, element).tolist())
             else:
-                values[field.name] = table.scalar(slot, kind, field.default)
+                values[name] = table.scalar(slot, kind, getattr(cls, name))
         return cls(**values)
 
 
@@ -84,7 +97,6 @@ def activation(number: int) -> tuple[Call, ...]:
     return (Call(name),)
 
 
-@dataclass(frozen=True)
 class FlexOptions(Options):
     """Base class of a custom op's options: the entries of a FlexBuffers map, by name."""
 
@@ -92,7 +104,7 @@ class FlexOptions(Options):
     def read(cls: type[OptionsT], node: Node) -> OptionsT:
         if node.custom_options is None or not node.custom_options.size:
             return cls()
-        kinds = {field.name: kind for field, kind in cls.kinds()}
+        kinds = cls.kinds()
         try:
             entries = flexbuffers.GetRoot(bytearray(node.custom_options)).AsMap
             values = {name: _entry(entries, name, kind) for name, kind in kinds.items()}

@@ -50,7 +50,6 @@ class Order:
     key: str
 
 
-@dataclass(frozen=True)
 class StablehloCompareOptions(Options):
     direction: Uint32 = 0
     type: Uint32 = 0
