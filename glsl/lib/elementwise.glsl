@@ -47,7 +47,7 @@ vec4 HARD_SWISH(vec4 x) { return keep_nan(x * (clamp(x + 3.0, 0.0, 6.0) / 6.0), 
 
 vec4 ABS(vec4 x) { return abs(x); }
 // The sign's bit, since compilers take x - x for 0 where x is infinite or NaN, too.
-vec4 NEG(vec4 x) { return intBitsToFloat(floatBitsToInt(x) ^ int(0x80000000u)); }
+vec4 NEG(vec4 x) { return intBitsToFloat(floatBitsToInt(x) + int(0x80000000u)); }
 vec4 SIGN(vec4 x) { return keep_nan(sign(x), x); }
 ivec4 ABS(ivec4 x) { return abs(x); }
 ivec4 NEG(ivec4 x) { return -x; }
