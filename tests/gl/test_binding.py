@@ -179,6 +179,18 @@ def test_the_textures_own_filter_does_not_matter(app: App) -> None:
     np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-5)
 
 
+def assert_sampled(
+    ours: NDArray[Any], expected: NDArray[np.float32], transform: gd.ImageTransform
+) -> None:
+    """OpenCV's pixels are whole steps, of which some lie at a half before."""
+    is_off = np.abs(ours - expected) > 1e-3
+    if transform.opencv:
+        assert np.abs(ours - expected).max() < 1.01 / 255
+        assert np.count_nonzero(is_off) <= 0.01 * is_off.size
+    else:
+        assert not is_off.any()
+
+
 @pytest.mark.parametrize("layout", ["NV12", "NV16", "I420"])
 @pytest.mark.parametrize(
     "options",
@@ -202,8 +214,7 @@ def test_planes_of_video(
     transform = gd.ImageTransform(**options)
     textures = [app.texture(plane) for plane in planes]
     interpreter = sampled(app, negated((1, 16, 16, transform.depth)), textures, transform)
-    expected = transform.apply(planes, (16, 16))
-    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-3)
+    assert_sampled(-interpreter.get_tensor(1), transform.apply(planes, (16, 16)), transform)
 
 
 @pytest.mark.parametrize("packed", ["yuyv", "uyvy"])
@@ -221,8 +232,7 @@ def test_packed_pixels_of_webcams(packed: Any, options: dict[str, Any], app: App
     transform = gd.ImageTransform(packed=packed, **options)
     texture = app.texture(frame.reshape(21, 15, 4))
     interpreter = sampled(app, negated((1, 16, 16, transform.depth)), texture, transform)
-    expected = transform.apply(frame, (16, 16))
-    np.testing.assert_allclose(-interpreter.get_tensor(1), expected, atol=1e-3)
+    assert_sampled(-interpreter.get_tensor(1), transform.apply(frame, (16, 16)), transform)
 
 
 @pytest.mark.parametrize("channels", [2, 3])
