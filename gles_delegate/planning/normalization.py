@@ -378,8 +378,7 @@ def _block(reduction: Reduction) -> int:
     if reduction.combination not in (SUM, LARGEST) or len(reduction.reads) > 1:
         return 0
     (counts, along), (results, between) = (
-        merged(n[f"{name}SIZES"], n[f"{name}STRIDES"])  # type: ignore[arg-type]
-        for name in ("REDUCED_", "")
+        merged(n[f"{name}SIZES"], n[f"{name}STRIDES"]) for name in ("REDUCED_", "")
     )
     count, channels = prod(counts), source.channels
     in_row = merged((prod(results), count), (count, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -32,6 +33,7 @@ def broadcast_strides(shape: Shape, target: Shape) -> Shape:
     return tuple(stride if size > 1 else 0 for stride, size in strides)
 
 
+@lru_cache(1 << 12)  # equal layers ask for the same
 def merged(sizes: Shape, *strides: Shape) -> tuple[Shape, ...]:
     """Simplify strided dimensions: drop each of size 1, merge contiguous neighbors.
 
