@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
@@ -74,9 +74,14 @@ class Body:
         return frozenset(name for name, _, _ in self.pieces)
 
 
-@lru_cache(1 << 8)
+@lru_cache(1 << 10)  # files share the functions of those that they include
 def _words(code: str) -> frozenset[str]:
     return frozenset(_WORD.findall(code))
+
+
+@lru_cache(1 << 10)
+def _words_of_constants(code: str) -> frozenset[str]:
+    return _words(" ".join(_CONSTANT.findall(code.replace("\\\n", " "))))
 
 
 @lru_cache(1 << 8)
@@ -105,17 +110,20 @@ def read_body(name: str) -> Body:
         end = function.end()
     pieces.append(("", text[end:]))
     names = {piece[0] for piece in pieces}
-    found = [(name, piece, frozenset(_WORD.findall(piece))) for name, piece in pieces]
+    found = [(name, piece, _words(piece)) for name, piece in pieces]
     words = frozenset().union(*(w for _, _, w in found))
     parts = tuple((name, piece, w & names) for name, piece, w in found)
-    return Body(text, lines, parts, words, _constants(text), tuple(bounds), tuple(tile_bounds))
+    constants = _constants(text, [piece for _, piece in pieces])
+    return Body(text, lines, parts, words, constants, tuple(bounds), tuple(tile_bounds))
 
 
-def _constants(text: str) -> frozenset[str]:
-    text = text.replace("\\\n", " ")
-    constants = {*_WORD.findall(" ".join(_CONSTANT.findall(text)))}
-    macros = {name: {*_WORD.findall(value)} for name, value in _DEFINE.findall(text)}
-    while more := set().union(*(macros[name] for name in constants & macros.keys())) - constants:
+def _constants(text: str, pieces: Iterable[str]) -> frozenset[str]:
+    """The `Body.constants` of a text, which `pieces` are: those of the code, and their macros'."""
+    constants = set().union(*map(_words_of_constants, pieces))
+    macros = dict(_DEFINE.findall(text.replace("\\\n", " ")))
+    more = constants
+    while more:
+        more = set().union(*(_words(macros[name]) for name in more & macros.keys())) - constants
         constants |= more
     return frozenset(constants)
 
