@@ -41,7 +41,6 @@ from gles_delegate.support.unpatched import Lock
 
 log = logging.getLogger("gles_delegate")
 _RUNS_BEFORE_COMPILING = 2
-_RUNS_BEFORE_CHAINS = 20  # if the faster programs differ in chains alone
 _EXIT_TIMEOUT = 0.3  # seconds that the end of the process waits for a program
 _NICE = 10  # the thread's priority: a tenth of a processor that the runs want, too
 _BUDGET = 5e-3  # seconds of a run in which programs are loaded, or one of them
@@ -71,7 +70,6 @@ class Upgrade:
         self._shared = shared
         self._limits = limits
         self._runs = 0
-        self._start_at = _RUNS_BEFORE_COMPILING
         self._reported = (0, 0)
         self._loading: Generator[None, None, Prepared] | None = None
         self._taken = ExitStack()
@@ -87,7 +85,7 @@ class Upgrade:
         self._runs += 1
         job = self.job
         if job is None:
-            if self._runs >= self._start_at:
+            if self._runs >= _RUNS_BEFORE_COMPILING:
                 self._start(present, self._limits)
             return None
         if self._shared.progress is not None and job.compiled != self._reported:
@@ -111,8 +109,7 @@ class Upgrade:
                 self._session = None  # the segment's from now on
                 self.plans = job.upgraded.plans
         self.drop()
-        self._start_at = _RUNS_BEFORE_CHAINS
-        self.is_final = not job.retry_later
+        self.is_final = True
         return faster
 
     def drop(self) -> None:
@@ -134,7 +131,6 @@ class Upgrade:
             ports=present.ports,
             present=present.plan,
             limits=limits,
-            skip_chains=self._start_at < _RUNS_BEFORE_CHAINS,
         )
         self.is_final = not _compiler.add(self.job)
 
@@ -167,8 +163,6 @@ class _Job:
 
     Attributes:
         present: The plan that runs meanwhile.
-        skip_chains: Whether it is too early to compile for chains alone.
-        retry_later: Whether that is all that would differ.
         compiled: The programs so far, and all of them.
     """
 
@@ -179,8 +173,6 @@ class _Job:
     ports: Mapping[int, Port]
     present: Plan
     limits: Limits
-    skip_chains: bool
-    retry_later: bool = False
     compiled: tuple[int, int] = (0, 0)
     upgraded: UpgradedPlan | None = None
     is_done: bool = False
@@ -191,11 +183,8 @@ class _Job:
             plans = self.plans.within(self.limits)
             lowered = plans.lower(self.lowered.shapes, self.lowered.values)
             plan = plans.plan(lowered, self.ports)
-            if plan.dispatches == self.present.dispatches:
-                self.retry_later = bool(plan.chains) and self.skip_chains
-                if self.retry_later or not plan.chains:
-                    return
-            self.upgraded = self._compiled(plans, lowered, plan)
+            if plan.chains or plan.dispatches != self.present.dispatches:
+                self.upgraded = self._compiled(plans, lowered, plan)
         except (DelegateError, MemoryError, OSError) as error:
             log.info(_LEFT_OUT, error)
         finally:

@@ -137,7 +137,6 @@ class Calls:
 
         # Calls of other threads come in no order.
         replace(upgrade._Compiler, "add", run_at_once)
-        replace(upgrade, "_RUNS_BEFORE_CHAINS", 2)
         replace(upgrade, "_BUDGET", 60.0)
         replace(llvmpipe, "_PATIENCE", 60.0)
         replace(collector, "is_due", lambda: False)

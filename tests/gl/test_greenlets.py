@@ -48,10 +48,8 @@ def use(kind: str, is_first: bool) -> None:
     if is_first:
         patch_all(kind)
     import gles_delegate as gd
-    from gles_delegate.runtime import upgrade
     from tests.support.small import allocated, check
 
-    upgrade._RUNS_BEFORE_CHAINS = 2  # runs until programs are compiled in the background
     if not is_first:
         patch_all(kind)
     for own_thread in (False, True):
