@@ -19,7 +19,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.attack.named import is_named
 from tests.attack.trial import Trial
-from tests.attack.ways import run_litert, run_ours, run_xnnpack
+from tests.attack.ways import run_litert, run_ours, run_resized, run_xnnpack
 from tests.attack.workers import Outcome, Worker
 from tests.support import oracle
 
@@ -89,7 +89,9 @@ def ending(ours: Outcome, theirs: Outcome) -> str:
 
 def compare(trials: Iterable[Trial], report: Report = lambda _: None) -> Counter[str]:
     """Run them; how many ended how. `found` is called with each finding at once."""
-    workers = ours, theirs, xnnpack = Worker(run_ours), Worker(run_litert), Worker(run_xnnpack)
+    ours, theirs = Worker(run_ours), Worker(run_litert)
+    xnnpack, resized = Worker(run_xnnpack), Worker(run_resized)
+    workers = ours, theirs, xnnpack, resized
     counts: Counter[str] = Counter()
 
     def outcomes(trial: Trial) -> tuple[Outcome, Outcome]:
@@ -109,10 +111,11 @@ def compare(trials: Iterable[Trial], report: Report = lambda _: None) -> Counter
             graph = read_model(trial.content)
             if len(lower_graph(graph, Limits()).reasons) == len(graph.nodes):
                 return True
-        for _ in range(5):  # what XNNPACK reads beyond a node's inputs is chance
-            if xnnpack(trial.content, trial.seed).kind in FAILURES:
+        # What XNNPACK reads beyond a node's inputs is chance.
+        for worker in (resized, *(xnnpack,) * 5):
+            if worker(trial.content, trial.seed).kind in FAILURES:
                 return True
-            xnnpack.stop()
+            worker.stop()
         return False
 
     def is_of_xnnpack(trial: Trial, reason: str) -> bool:

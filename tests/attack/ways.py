@@ -87,6 +87,17 @@ def run_xnnpack(content: bytes, seed: int) -> Outcome:
     return _run_cpu(make, seed)
 
 
+def run_resized(content: bytes, seed: int) -> Outcome:
+    """LiteRT's CPU kernels in the shapes in between of `_resized_and_back`."""
+    try:
+        interpreter = oracle.litert_interpreter(content)
+        resize(interpreter, seed)
+        _resize_and_run(interpreter, seed)
+    except (RuntimeError, ValueError) as error:
+        return Outcome("refused", text=str(error))
+    return Outcome("result")
+
+
 def _run_cpu(make: Callable[[], Any], seed: int) -> Outcome:
     try:
         interpreter = make()
@@ -187,18 +198,23 @@ def _resized_and_back(host: Host, content: bytes, seed: int) -> Outcome:
     with gd.GpuDelegate(model=content) as delegate:
         interpreter = host(delegate, content)
         resize(interpreter, seed)
-        shapes = {d["index"]: (*map(int, d["shape"]),) for d in interpreter.get_input_details()}
-        others = other_shapes(shapes, 16 * seed + 15)
+        shapes = {d["index"]: tuple(d["shape"]) for d in interpreter.get_input_details()}
         with suppress(DelegateError, RuntimeError, ValueError):
-            for index, shape in others.items():
-                interpreter.resize_tensor_input(index, shape)
-            interpreter.allocate_tensors()
-            interpreter.invoke()
-        for index in others:
-            interpreter.resize_tensor_input(index, shapes[index])
+            _resize_and_run(interpreter, seed)
+        for index, shape in shapes.items():
+            interpreter.resize_tensor_input(index, shape)
         interpreter.allocate_tensors()
         interpreter.reset_all_variables()
         return _outcome(delegate, oracle.run(interpreter, feeds(interpreter, seed)))
+
+
+def _resize_and_run(interpreter: Any, seed: int) -> None:
+    """Run in other shapes than the present ones."""
+    shapes = {d["index"]: (*map(int, d["shape"]),) for d in interpreter.get_input_details()}
+    for index, shape in other_shapes(shapes, 16 * seed + 15).items():
+        interpreter.resize_tensor_input(index, shape)
+    interpreter.allocate_tensors()
+    interpreter.invoke()
 
 
 def _asynchronously(host: Host, content: bytes, seed: int) -> Outcome:
