@@ -21,6 +21,8 @@ from gles_delegate.shaders.dispatch import (
     Operand,
     OperandPlace,
     Value,
+    constants_of,
+    values_of,
 )
 from gles_delegate.shaders.files import is_own
 
@@ -99,9 +101,9 @@ class _Room:
     def takes(self, dispatch: Dispatch) -> bool:
         """Add the dispatch, if there is room."""
         tensors = _tensors(dispatch)
-        images = self._images.union(x for x in tensors if isinstance(x, Const))
+        images = self._images.union(constants_of(tensors))
         blocks = self._blocks.union(
-            (self._allocations[x].buffer, x.kind) for x in tensors if isinstance(x, Value)
+            (self._allocations[x].buffer, x.kind) for x in values_of(tensors)
         )
         passes = self._passes + _passes(dispatch, self._limits)
         code = self._code + dispatch.unrolled * (_PRODUCT_CODE if dispatch.flops else 1)
@@ -124,8 +126,8 @@ def _is_small(dispatch: Dispatch, limits: Limits) -> bool:
     """Whether one work group computes it about as fast as several."""
     grid = dispatch.grid
     is_one_group = prod(grid.groups) == 1
+    constants = constants_of(dispatch.operands)
     is_one_vector = is_one_group and prod(invocations(dispatch)) <= limits.simd_lanes
-    constants = [operand for operand in dispatch.operands if isinstance(operand, Const)]
     return (
         is_own(dispatch.shader)
         and (is_one_group or _passes(dispatch, limits) <= limits.profile.chained)
@@ -139,6 +141,6 @@ def _is_small(dispatch: Dispatch, limits: Limits) -> bool:
 
 def _passes(dispatch: Dispatch, limits: Limits) -> int:
     """An upper bound of a vector's passes through loops, each of which reads a constant's texel."""
-    constants = (each.texels for each in dispatch.operands if isinstance(each, Const))
+    constants = (each.texels for each in constants_of(dispatch.operands))
     passes = dispatch.passes or max(constants, default=4)
     return ceil(prod(invocations(dispatch)) / limits.simd_lanes) * (1 + passes)

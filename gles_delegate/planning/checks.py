@@ -25,7 +25,7 @@ from gles_delegate.shaders.dispatch import (
     Operand,
     Operation,
     Step,
-    Value,
+    values_of,
 )
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -82,9 +82,9 @@ def _is_moved(step: Operation, graph: Graph) -> bool:
     if not (moves or (isinstance(step, Pooling) and step.chooses)) or step.epilogue:
         return False
     stored = meaning(graph.tensors[step.output.tensor])
-    sources = [[read.tensor] if isinstance(read, Value) else read.tensors for read in step.reads]
-    are_tensors = not any(isinstance(read, Value) and read.name for read in step.reads)
-    return are_tensors and all(meaning(graph.tensors[i]) == stored for row in sources for i in row)
+    are_tensors = not any(read.name for read in values_of(step.reads))
+    sources = (graph.tensors[i] for read in step.reads for i in read.tensors)
+    return are_tensors and all(meaning(source) == stored for source in sources)
 
 
 def _check_types(node: NodeView) -> None:
@@ -115,10 +115,9 @@ def _check_biases(node: NodeView) -> None:
 
 def _named(operand: Operand, node: NodeView) -> str:
     """The tensor that an operand is, or is computed or packed from, with its shape in the model."""
-    if isinstance(operand, Value) and operand.tensor_shape is not None:
+    if operand.tensor_shape is not None:
         return f"a tensor of shape {list(operand.shape)} needs"
-    indices = (operand.tensor,) if isinstance(operand, Value) else operand.tensors
-    tensors = [node.graph.tensors[i] for i in indices if i >= 0]
+    tensors = [node.graph.tensors[i] for i in operand.tensors if i >= 0]
     shapes = [list(node.shapes.get(t.index, t.shape)) for t in tensors]
     of = f"shape {shapes[0]}" if len(shapes) == 1 else f"shapes {shapes}"
     kind = "a constant" if isinstance(operand, Const) else "an intermediate result for a tensor"

@@ -23,13 +23,12 @@ from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels
 from gles_delegate.shaders.dispatch import (
     Call,
     Const,
-    Define,
     Operand,
     Operation,
-    Shape,
     Value,
     call_operands,
     every_call,
+    integers,
 )
 
 _FOLDED_WITH_0 = {MUL, DIV, PRELU}
@@ -149,7 +148,9 @@ def operand_call(
 
 def _spread(dispatch: Elementwise, name: str) -> tuple[int, ...]:
     """`Call.spread` of the read of that name; () if it has none."""
-    dims = merged(_sizes(dispatch.numbers["SIZES"]), _sizes(dispatch.numbers[f"{name}_STRIDES"]))
+    dims = merged(
+        integers(dispatch.numbers["SIZES"]), integers(dispatch.numbers[f"{name}_STRIDES"])
+    )
     match [*zip(*dims, strict=True)]:
         case [(_, 0), (inner, 1)]:
             return dispatch.output.pixels, 0, inner
@@ -425,16 +426,11 @@ def _squares(listing: Listing, total: Reduction, squares: Elementwise) -> Iterat
         return
     # A pixel of the mean belongs to `share` pixels in a row, which a sum must not leave.
     share = x.pixels // mean.pixels
-    reduced = (_sizes(total.defines[key]) for key in ("REDUCED_SIZES", "REDUCED_STRIDES"))
+    reduced = (integers(total.defines[key]) for key in ("REDUCED_SIZES", "REDUCED_STRIDES"))
     is_inside = all(n == 1 or n * stride <= share for n, stride in zip(*reduced, strict=True))
     if is_repeated(squares, other) and (mean.pixels == 1 or is_inside):
         defines = {**total.defines, "SQUARES": 1, "M_PIXELS": mean.pixels, "M_SHARE": share}
         yield Edit(replace(total, reads=(x, mean), defines=defines), total, squares)
-
-
-def _sizes(define: Define) -> Shape:
-    assert isinstance(define, tuple)
-    return define
 
 
 def _is_sum(total: Reduction) -> bool:

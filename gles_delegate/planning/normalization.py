@@ -35,6 +35,7 @@ from gles_delegate.shaders.dispatch import (
     Operand,
     Operation,
     Value,
+    integers,
 )
 
 
@@ -378,7 +379,7 @@ def _block(reduction: Reduction) -> int:
     if reduction.combination not in (SUM, LARGEST) or len(reduction.reads) > 1:
         return 0
     (counts, along), (results, between) = (
-        merged(n[f"{name}SIZES"], n[f"{name}STRIDES"])  # type: ignore[arg-type]
+        merged(integers(n[f"{name}SIZES"]), integers(n[f"{name}STRIDES"]))
         for name in ("REDUCED_", "")
     )
     count, channels = prod(counts), source.channels

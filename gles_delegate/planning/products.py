@@ -10,7 +10,7 @@ from gles_delegate.ops.lib.elementwise import DIV, MUL
 from gles_delegate.ops.lib.product import MatrixProduct
 from gles_delegate.ops.lib.views import Copy, View
 from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule
-from gles_delegate.shaders.dispatch import Call, Define, Shape, Value
+from gles_delegate.shaders.dispatch import Call, Define, Shape, Value, integers
 
 Dims = list[tuple[int, int]]
 """Sizes and strides."""
@@ -122,8 +122,7 @@ def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
         dims = max(len(found.sizes), n["DIMS"])
         defines |= {"DIMS": dims, **found.defines(name)}
         for key in _BY_MATRIX & defines.keys():
-            numbers = defines[key]
-            assert isinstance(numbers, tuple)
+            numbers = integers(defines[key])
             defines[key] = (1,) * (dims - len(numbers)) + numbers  # that coordinate is 0
         reads = tuple(found.x if read == operand else read for read in product.reads)
         epilogue = copy.epilogue + product.epilogue

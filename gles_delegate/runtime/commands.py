@@ -32,7 +32,7 @@ from gles_delegate.runtime.binding import (
 )
 from gles_delegate.runtime.buffers import Storage
 from gles_delegate.shaders.assembly import SIZES, ShaderSource
-from gles_delegate.shaders.dispatch import Dispatch, Kind, Value
+from gles_delegate.shaders.dispatch import Dispatch, Kind, Value, values_of
 
 StateCache: TypeAlias = dict[object, object]  # the bindings after the calls recorded so far
 _WEIGHTS = "weights"  # the key of the texture in unit 0, which is the active one
@@ -116,7 +116,7 @@ class _Hazards:
     def found(self, group: Sequence[Dispatch]) -> bool:
         """Add what a dispatch, or a chain, reads and writes; whether it needs a barrier before."""
         outputs = {self._allocations[d.output] for d in group}
-        values = {v for d in group for v in d.operands if isinstance(v, Value)}
+        values = {v for d in group for v in values_of(d.operands)}
         values |= {d.output for d in group if d.partial}
         reads = {self._allocations[value] for value in values}
         is_late = any(self._written.overlap(a) or self._read.overlap(a) for a in outputs)
@@ -339,7 +339,7 @@ class Recorder:
             yield self._call("glBindBufferRange", block, unit, *block_state)
 
     def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[GlCall]:
-        (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))
+        (parameters,) = values_of(dispatch.reads[:1])
         resource = resources[parameters.tensor]
         if not isinstance(resource, SampledTextures):
             raise TypeError(f"tensor {parameters.tensor} is sampled, but bound to {resource}")
