@@ -77,14 +77,14 @@ def _rounded(step: Step, node: NodeView) -> Step:
 
 def _is_moved(step: Operation, graph: Graph) -> bool:
     """Whether all results are elements of its inputs, or 0, and so rounded already."""
-    is_resized = isinstance(step, Dispatch) and step.shader == "resize_nearest"
-    moves = isinstance(step, Copy) or is_resized
-    if not (moves or (isinstance(step, Pooling) and step.chooses)) or step.epilogue:
-        return False
-    stored = meaning(graph.tensors[step.output.tensor])
-    are_tensors = not any(read.name for read in values_of(step.reads))
-    sources = (graph.tensors[i] for read in step.reads for i in read.tensors)
-    return are_tensors and all(meaning(source) == stored for source in sources)
+    match step:
+        case Copy() | Pooling(chooses=True) | Dispatch(shader="resize_nearest"):
+            stored = meaning(graph.tensors[step.output.tensor])
+            are_tensors = not any(read.name for read in values_of(step.reads))
+            sources = (graph.tensors[i] for read in step.reads for i in read.tensors)
+            is_same = are_tensors and all(meaning(source) == stored for source in sources)
+            return is_same and not step.epilogue
+    return False
 
 
 def _check_types(node: NodeView) -> None:

@@ -287,21 +287,18 @@ class _Chains:
             return None
         match dispatch:
             case Elementwise():
-                return self._element_wise(dispatch)
+                first, *others = (
+                    self._operand(read, dispatch, is_repeated(dispatch, name))
+                    for name, read in zip("ABC", dispatch.reads, strict=False)
+                )
+                if not others:
+                    return None if dispatch.function else first
+                return _result(dispatch.function, first, *others) if len(others) == 1 else None
             case Copy():
                 return self._copied(replace(dispatch, epilogue=()), self._of(source, dispatch))
             case Reduction():
                 return self._reduced(dispatch)
         return None
-
-    def _element_wise(self, dispatch: Elementwise) -> Polynomial | None:
-        first, *others = (
-            self._operand(read, dispatch, is_repeated(dispatch, name))
-            for name, read in zip("ABC", dispatch.reads, strict=False)
-        )
-        if not dispatch.function and not others:
-            return first
-        return _result(dispatch.function, first, others[0]) if len(others) == 1 else None
 
     def _copied(self, copy: Copy, values: Polynomial) -> Polynomial | None:
         """The elements in another shape, or numbers of blocks, each several times."""
