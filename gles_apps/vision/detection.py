@@ -120,11 +120,11 @@ def ssd_anchors(options: Anchors) -> Array:
     Returns:
         Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
     """
-    if isinstance(options, FixedAnchors):
-        return np.asarray(options.boxes, np.float32)
-    if isinstance(options, PyramidAnchorOptions):
-        levels = range(options.levels[0], options.levels[1] + 1)
-        return np.concatenate([_pyramid_level(options, level) for level in levels])
+    match options:
+        case FixedAnchors():
+            return np.asarray(options.boxes, np.float32)
+        case PyramidAnchorOptions(levels=(first, top)):
+            return np.concatenate([_pyramid_level(options, i) for i in range(first, top + 1)])
     last = len(options.strides) - 1
     low = options.min_scale
     high = options.max_scale

@@ -311,17 +311,18 @@ def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[In
     ``glsl/live/shape.frag`` has the same formulas.
     """
     alpha = np.float32((*item.color, 255)[3] / 255)
-    if isinstance(item, Text):
-        for glyph, left, top in place_glyphs(item):
-            height, width = glyph.mask.shape
-            x, y, to_x, to_y = _clip((left, top, left + width, top + height), size)
-            mask = glyph.mask[y - top : to_y - top, x - left : to_x - left]
-            yield (slice(y, to_y), slice(x, to_x)), mask * (alpha / 255)
-    elif isinstance(item, Rectangle):
-        x, y, to_x, to_y = _clip(np.ceil(np.array(item.box) - 0.5), size)
-        yield (slice(y, to_y), slice(x, to_x)), np.full((to_y - y, to_x - x), alpha)
-    else:
-        yield _stroke_coverage(item, size, alpha)
+    match item:
+        case Text():
+            for glyph, left, top in place_glyphs(item):
+                height, width = glyph.mask.shape
+                x, y, to_x, to_y = _clip((left, top, left + width, top + height), size)
+                mask = glyph.mask[y - top : to_y - top, x - left : to_x - left]
+                yield (slice(y, to_y), slice(x, to_x)), mask * (alpha / 255)
+        case Rectangle(box):
+            x, y, to_x, to_y = _clip(np.ceil(np.array(box) - 0.5), size)
+            yield (slice(y, to_y), slice(x, to_x)), np.full((to_y - y, to_x - x), alpha)
+        case Strokes():
+            yield _stroke_coverage(item, size, alpha)
 
 
 def _stroke_coverage(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Array]:
