@@ -9,7 +9,7 @@ from math import prod
 from gles_delegate.ops.lib.elementwise import DIV, MUL
 from gles_delegate.ops.lib.product import MatrixProduct
 from gles_delegate.ops.lib.views import Copy, View
-from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule
+from gles_delegate.planning.rewriting import Edit, Is, Listing, rule
 from gles_delegate.shaders.dispatch import Call, Define, Shape, Value, integers
 
 Dims = list[tuple[int, int]]
@@ -100,6 +100,7 @@ def _scales(call: Call) -> bool:
     return is_linear and call.number is not None
 
 
+@rule(Is(MatrixProduct))
 def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
     n = {name: value for name, value in product.defines.items() if isinstance(value, int)}
     for name, operand in zip("AB", product.reads, strict=True):
@@ -131,5 +132,4 @@ def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
 
 def read_in_place(listing: Listing) -> None:
     """Read the matrices of a product where copies would take them from."""
-    rule = Rule(Is(MatrixProduct), _where_they_lie)
-    listing.rewrite(rule, rule)
+    listing.rewrite(_where_they_lie, _where_they_lie)

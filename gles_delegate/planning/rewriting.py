@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from types import UnionType
 from typing import Any, TypeAlias
 
@@ -134,6 +135,11 @@ class Rule:
 
     def __call__(self, listing: Listing) -> None:
         listing.rewrite(self)
+
+
+def rule(pattern: Is | Tree) -> Callable[[Callable[..., Iterable[Edit]]], Rule]:
+    """Make the decorated function the edits of a rule; its docstring says what the rule does."""
+    return partial(Rule, pattern)
 
 
 class Listing:
