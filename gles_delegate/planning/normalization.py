@@ -9,9 +9,8 @@ elements in that order, whatever the shape; a number of a block for the elements
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from math import isnan, prod
 from typing import TypeAlias, TypeVar
 
@@ -91,6 +90,11 @@ class Power:
     """exp(x - the maximum of its block)."""
 
     peak: Peak
+
+    @property
+    def sum(self) -> Powers:
+        """The sum of the powers of its block."""
+        return Powers(self.peak, self.peak.block)
 
 
 @dataclass(frozen=True)
@@ -240,7 +244,7 @@ class _Chains:
         peak = softmax.peak if softmax else _peak_of(values)
         if peak is None or peak.block != output.channels:
             return None
-        logarithm = Polynomial.of(Logarithm(Powers(peak, peak.block)))
+        logarithm = Polynomial.of(Logarithm(Power(peak).sum))
         if values not in (Polynomial.of(Softmax(peak)), _less_peak(peak) - logarithm):
             return None
         return self._shaped(peak.x, output)
@@ -329,12 +333,11 @@ class _Chains:
             return whole
         if block == 1:
             return None
-        mean_or_peak = partial(_mean, block, divisor) if is_sum else partial(_peak, block)
         if is_sum and (power := values.only(Power)):
             return Polynomial.of(Powers(power.peak, block), 1 / divisor)
         for x in values.symbols(Value):
             if values == Polynomial.of(x):
-                return mean_or_peak(x)
+                return _mean_or_peak(x, block, divisor, is_sum)
             for center in (0, *{mean.block for mean in values.symbols(Mean) if mean.x == x}):
                 plain = _less_mean(x, center)
                 if is_sum and values == plain * plain:
@@ -342,7 +345,7 @@ class _Chains:
         # From here on it is a tensor of its own, such as a normalized one that is added up.
         if maker := self._listing.maker(source, reduction):
             self._values.pop(self._listing.place(maker), None)
-        return mean_or_peak(source)
+        return _mean_or_peak(source, block, divisor, is_sum)
 
     def _after(self, v: Polynomial, call: Call, dispatch: Operation) -> Polynomial | None:
         if call.args or call.rows or call.branches:
@@ -421,40 +424,26 @@ def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polyno
         return None
     if function == ops.MAXIMUM and {*a} == {()}:
         a, b = b, a
-    known: dict[str, Callable[[], Polynomial | None]] = {
-        ops.ADD: lambda: a + b,
-        ops.SUB: lambda: a - b,
-        ops.MUL: lambda: a * b,
-        ops.SQUARE: lambda: a * b,
-        ops.NEG: lambda: a * Polynomial({(): -1.0}),
-        ops.SQUARED_DIFFERENCE: lambda: (a - b) * (a - b),
-        ops.DIV: lambda: _quotient(a, b),
-        ops.EXP: lambda: _power(a),
-        ops.LOG: lambda: _logarithm(a),
-    }
-    return known[function]() if function in known else _of_squares(function, a, b)
-
-
-def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """A polynomial divided by a number, or a power by the sum of those of its block."""
-    if {*b} == {()}:
-        return a * Polynomial({(): 1 / b[()]}) if b[()] else None
-    power = a.only(Power)
-    if power and b.only(Powers) == Powers(power.peak, power.peak.block):
-        return Polynomial.of(Softmax(power.peak))
-    return None
-
-
-def _power(values: Polynomial) -> Polynomial | None:
-    """The exponential of a tensor less the maximum of each block."""
-    peak = _peak_of(values)
-    return Polynomial.of(Power(peak)) if peak and values == _less_peak(peak) else None
-
-
-def _logarithm(values: Polynomial) -> Polynomial | None:
-    """The logarithm of a sum of powers."""
-    powers = values.only(Powers)
-    return Polynomial.of(Logarithm(powers)) if powers else None
+    match function:
+        case ops.ADD:
+            return a + b
+        case ops.SUB:
+            return a - b
+        case ops.MUL | ops.SQUARE:
+            return a * b
+        case ops.NEG:
+            return a * Polynomial({(): -1.0})
+        case ops.SQUARED_DIFFERENCE:
+            return (a - b) * (a - b)
+        case ops.DIV if {*b} == {()}:
+            return a * Polynomial({(): 1 / b[()]}) if b[()] else None
+        case ops.DIV if (power := a.only(Power)) and b.only(Powers) == power.sum:
+            return Polynomial.of(Softmax(power.peak))
+        case ops.EXP if (peak := _peak_of(a)) and a == _less_peak(peak):
+            return Polynomial.of(Power(peak))
+        case ops.LOG if powers := a.only(Powers):
+            return Polynomial.of(Logarithm(powers))
+    return _of_squares(function, a, b)
 
 
 def _peak_of(values: Polynomial) -> Peak | None:
@@ -467,11 +456,10 @@ def _less_peak(peak: Peak) -> Polynomial:
     return Polynomial.of(peak.x) - Polynomial.of(peak)
 
 
-def _mean(block: int, divisor: float, x: Value) -> Polynomial:
-    return Polynomial.of(Mean(x, block), block / divisor)
-
-
-def _peak(block: int, x: Value) -> Polynomial:
+def _mean_or_peak(x: Value, block: int, divisor: float, is_sum: bool) -> Polynomial:
+    """The sums of blocks / `divisor`, or their maxima."""
+    if is_sum:
+        return Polynomial.of(Mean(x, block), block / divisor)
     return Polynomial.of(Peak(x, block))
 
 
