@@ -6,11 +6,9 @@ On llvmpipe a dispatch takes 10 to 40 microseconds before it computes anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import ceil, prod
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.shaders.chains import invocations
 from gles_delegate.shaders.dispatch import (
@@ -62,7 +60,8 @@ def make_chain(
     members: Sequence[Dispatch], allocations: Mapping[Value, Allocation]
 ) -> DispatchChain:
     """The chain of dispatches, with a block for each of a plan's buffers that they use."""
-    members = tuple(map(_by_pixel, members))
+    # LLVM's time grows faster than a chain's code, and the chain loops over invocations anyway.
+    members = tuple(member.by_pixel() for member in members)
     blocks: dict[tuple[int, Kind], int] = {}
     images: dict[Const, int] = {}
     places: dict[Operand, OperandPlace] = {}
@@ -74,17 +73,6 @@ def make_chain(
             number = blocks.setdefault((allocation.buffer, operand.kind), len(blocks))
             places[operand] = OperandPlace(False, number, allocation.offset // operand.texel_bytes)
     return DispatchChain(members, tuple(blocks), tuple(images), places)
-
-
-def _by_pixel(member: Dispatch) -> Dispatch:
-    """The same with one pixel an invocation: the compiler unrolls a loop over them.
-
-    LLVM's time grows faster than a chain's code, and the chain loops over invocations anyway.
-    """
-    if not isinstance(member, Elementwise):
-        return member
-    grid = replace(member.grid, pixels=member.output.pixels)
-    return replace(member, grid=grid, defines={**member.defines, "PER_LANE": 1})
 
 
 class _Room:

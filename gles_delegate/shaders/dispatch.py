@@ -452,6 +452,10 @@ class Dispatch(Operation):
         defines = {name: value for name, value in self.defines.items() if name not in names}
         return replace(self, defines=defines, sizes=sizes)
 
+    def by_pixel(self) -> Dispatch:
+        """The same with one pixel an invocation, if its shader has an unrolled loop over them."""
+        return self
+
     @property
     def is_empty(self) -> bool:
         return not prod(self.grid.groups)
