@@ -196,12 +196,6 @@ class ProfileReport:
         return len(self.dispatches)
 
     @property
-    def _clock(self) -> str:
-        if self.by_gpu_timer:
-            return "by the GPU's timer"
-        return "by the CPU's clock, with waiting"
-
-    @property
     def seconds(self) -> float:
         """The sum of all times. A run takes less, as it does not wait in between."""
         return sum(dispatch.seconds for dispatch in self)
@@ -215,7 +209,8 @@ class ProfileReport:
 
     @property
     def _summary(self) -> str:
-        return f"{len(self)} dispatches, {self.seconds * 1e3:.3f} ms one by one, {self._clock}"
+        clock = "GPU's timer" if self.by_gpu_timer else "CPU's clock, with waiting"
+        return f"{len(self)} dispatches, {self.seconds * 1e3:.3f} ms one by one, by the {clock}"
 
     @property
     def _rows(self) -> list[tuple[str, ...]]:

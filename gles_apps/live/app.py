@@ -124,28 +124,34 @@ class Frame:
         self._pixels = pixels
         self.texture = texture
         self.seconds = seconds
+        self._lent = texture if isinstance(texture, GpuFrame) else None
 
     @property
     def size(self) -> Size:
         """Height and width."""
-        if isinstance(self.texture, GpuFrame):
-            return self.texture.size
+        if self._lent is not None:
+            return self._lent.size
         width, height = self.texture.size
         return height, width
 
     @property
     def pixels(self) -> Array:
         """Uint8 [height, width, 4], RGBA; reads a lent frame back."""
-        if isinstance(self.texture, GpuFrame):
-            return self.texture.pixels
+        if self._lent is not None:
+            return self._lent.pixels
         assert self._pixels is not None
         return self._pixels
 
     def image(self) -> tasks.Image:
         """The frame for a task."""
-        if isinstance(self.texture, GpuFrame):
-            return self.texture.image()
+        if self._lent is not None:
+            return self._lent.image()
         return tasks.Image.create_from_texture(self.texture)
+
+    def give_back(self) -> None:
+        """Return a lent texture to its source; any other frame keeps its own."""
+        if self._lent is not None:
+            self._lent.close()
 
 
 class App:

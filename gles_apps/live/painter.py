@@ -185,7 +185,7 @@ class Painter:
                 "SMOOTH": int(layer.smooth),
                 "TINT": int(layer.tint),
                 "MASK": int(layer.fill is not None),
-                "BACKDROP": int(isinstance(layer.fill, np.ndarray)),
+                "BACKDROP": int("backdrop" in uniforms),
                 "CONTOUR": int(layer.contour > 0),
                 "LUMA": f"vec3{LUMA['bt601']}",
             }
@@ -194,10 +194,12 @@ class Painter:
 
     def draw(self, drawing: Drawing) -> None:
         """Draw a drawing: its overlays, and over them all shapes with one instanced draw."""
-        shapes = [item for item in drawing.items if not isinstance(item, Overlay)]
+        shapes: list[Strokes | Rectangle | Text] = []
         for item in drawing.items:
             if isinstance(item, Overlay):
                 self.layer(Layer.of_areas(item.picture, drawing.unit))
+            else:
+                shapes.append(item)
         with self._drawing():
             self._letters.make_room([item for item in shapes if isinstance(item, Text)])
             blocks = [self._instances_of(item) for item in shapes]
@@ -294,18 +296,17 @@ class Painter:
 
     def _instances_of(self, item: Strokes | Rectangle | Text) -> Array:
         color = np.array((*item.color, 255)[:4], np.float32) / 255
+        radius = -1.0
         letters: Array = np.zeros((1, 4), np.float32)
-        if isinstance(item, Strokes):
-            ends = item.ends
-            radius = item.width / 2
-        elif isinstance(item, Rectangle):
-            ends = np.array([item.box], np.float32)
-            radius = -1.0
-        else:
-            quads = np.array(self._letters.quads(item), np.float32).reshape(-1, 8)
-            ends = quads[:, :4]
-            radius = -1.0
-            letters = quads[:, 4:]
+        match item:
+            case Strokes(ends, width):
+                radius = width / 2
+            case Rectangle(box):
+                ends = np.array([box], np.float32)
+            case Text():
+                quads = np.array(self._letters.quads(item), np.float32).reshape(-1, 8)
+                ends = quads[:, :4]
+                letters = quads[:, 4:]
         data = np.empty((len(ends), 13), np.float32)
         data[:, :4] = ends
         data[:, 4] = radius

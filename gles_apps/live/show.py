@@ -338,7 +338,7 @@ class _Loop:
                     canvas = self._waited_for(before[1])
                 self._app.counts.add(canvas.counts)
                 yield before[0], canvas
-                _give_back(before[0])
+                before[0].give_back()
             before = under_way
 
     def _newest(self, frames: Iterator[Frame]) -> Iterator[tuple[Frame, Canvas]]:
@@ -354,10 +354,10 @@ class _Loop:
                 seen = under_way[0]
                 under_way = (frame, self._networks.see(self._handler, frame))
                 if seen is not frame:
-                    _give_back(seen)
+                    seen.give_back()
             yield frame, canvas
             if frame is not under_way[0]:
-                _give_back(frame)
+                frame.give_back()
 
     def _keep_pace(self) -> None:
         """Wait until a frame of a file is due."""
@@ -407,8 +407,3 @@ class _Loop:
         for row, line in enumerate(lines):
             drawing.text((4, 2 + row * 1.3 * size), line, size=size)
         return drawing
-
-
-def _give_back(frame: Frame) -> None:
-    if isinstance(frame.texture, GpuFrame):
-        frame.texture.close()

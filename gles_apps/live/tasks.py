@@ -67,16 +67,17 @@ def task_handler(app: App, model: TaskModel, base: BaseOptions) -> FrameHandler:
 
     def see(frame: Frame, canvas: Canvas) -> None:
         result = task(frame)
-        if isinstance(result, ImageSegmenterResult) and result.texture is not None:
-            canvas.layer(Layer.of_areas(result.texture, canvas.drawing.unit))
-        if isinstance(result, ClassificationResult):
-            result.draw(canvas.drawing, top)
-            return
-        result.draw(canvas.drawing)
-        if isinstance(result, ImageSegmenterResult):
-            canvas.count("class", len(result.listed))
-        else:
-            canvas.count(COUNTED.get(name, name), len(result.rows(frame.size)))
+        match result:
+            case ClassificationResult():
+                result.draw(canvas.drawing, top)
+            case ImageSegmenterResult():
+                if result.texture is not None:
+                    canvas.layer(Layer.of_areas(result.texture, canvas.drawing.unit))
+                result.draw(canvas.drawing)
+                canvas.count("class", len(result.listed))
+            case _:
+                result.draw(canvas.drawing)
+                canvas.count(COUNTED.get(name, name), len(result.rows(frame.size)))
 
     return see
 

@@ -67,6 +67,35 @@ class AnchorOptions:
                 f"expected strides, and a size and aspect ratios above 0, found {self!r}"
             )
 
+    @property
+    def boxes(self) -> Array:
+        """See `ssd_anchors`."""
+        last = len(self.strides) - 1
+        low = self.min_scale
+        high = self.max_scale
+        scales = (
+            [low + (high - low) * i / last for i in range(last + 1)] if last else [(low + high) / 2]
+        )
+        grids = []
+        for stride, group in groupby(range(last + 1), self.strides.__getitem__):
+            shapes: list[Point] = []  # scale, aspect ratio
+            for layer in group:
+                if layer == 0 and self.reduced_lowest_layer:
+                    shapes += [(0.1, 1.0), (scales[0], 2.0), (scales[0], 0.5)]
+                    continue
+                shapes += [(scales[layer], ratio) for ratio in self.aspect_ratios]
+                if self.interpolated_aspect_ratio > 0:
+                    following = 1.0 if layer == last else scales[layer + 1]
+                    mean = math.sqrt(scales[layer] * following)
+                    shapes.append((mean, self.interpolated_aspect_ratio))
+            x, y, width, height = _grid(self.size, stride, shapes)
+            if self.fixed_size:
+                width = np.ones_like(width)
+                height = np.ones_like(height)
+            centers = (x + 0.5) / (x[-1] + 1), (y + 0.5) / (y[-1] + 1)
+            grids.append(np.column_stack([*centers, width, height]))
+        return np.concatenate(grids).astype(np.float32)
+
 
 @dataclass(frozen=True)
 class PyramidAnchorOptions:
@@ -97,6 +126,25 @@ class PyramidAnchorOptions:
         if not 0 <= low <= high or min(sizes) <= 0:
             raise ValueError(f"expected rising levels, and sizes and ratios above 0, found {self}")
 
+    @property
+    def boxes(self) -> Array:
+        """See `ssd_anchors`."""
+        height, width = self.size
+        grids = []
+        for level in range(self.levels[0], self.levels[1] + 1):
+            stride = 2**level
+            # TensorFlow starts at the corner if a stride does not divide the input.
+            top, left = (stride / 2 if length % stride == 0 else 0.0 for length in self.size)
+            shapes = [
+                (2 ** (i / self.scales_per_octave) * self.anchor_scale * stride, ratio)
+                for ratio in self.aspect_ratios
+                for i in range(self.scales_per_octave)
+            ]
+            x, y, *sizes = _grid(self.size, stride, shapes)
+            anchors = np.column_stack([x * stride + left, y * stride + top, *sizes])
+            grids.append(anchors / (width, height, width, height))
+        return np.concatenate(grids).astype(np.float32)
+
 
 @dataclass(frozen=True, eq=False)
 class FixedAnchors:
@@ -120,36 +168,7 @@ def ssd_anchors(options: Anchors) -> Array:
     Returns:
         Float32 [anchors, 4]: x and y of the center, width and height, as shares of the input.
     """
-    if isinstance(options, FixedAnchors):
-        return np.asarray(options.boxes, np.float32)
-    if isinstance(options, PyramidAnchorOptions):
-        levels = range(options.levels[0], options.levels[1] + 1)
-        return np.concatenate([_pyramid_level(options, level) for level in levels])
-    last = len(options.strides) - 1
-    low = options.min_scale
-    high = options.max_scale
-    scales = (
-        [low + (high - low) * i / last for i in range(last + 1)] if last else [(low + high) / 2]
-    )
-    grids = []
-    for stride, group in groupby(range(last + 1), options.strides.__getitem__):
-        shapes: list[Point] = []  # scale, aspect ratio
-        for layer in group:
-            if layer == 0 and options.reduced_lowest_layer:
-                shapes += [(0.1, 1.0), (scales[0], 2.0), (scales[0], 0.5)]
-                continue
-            shapes += [(scales[layer], ratio) for ratio in options.aspect_ratios]
-            if options.interpolated_aspect_ratio > 0:
-                following = 1.0 if layer == last else scales[layer + 1]
-                mean = math.sqrt(scales[layer] * following)
-                shapes.append((mean, options.interpolated_aspect_ratio))
-        x, y, width, height = _grid(options.size, stride, shapes)
-        if options.fixed_size:
-            width = np.ones_like(width)
-            height = np.ones_like(height)
-        centers = (x + 0.5) / (x[-1] + 1), (y + 0.5) / (y[-1] + 1)
-        grids.append(np.column_stack([*centers, width, height]))
-    return np.concatenate(grids).astype(np.float32)
+    return np.asarray(options.boxes, np.float32)
 
 
 def _grid(size: Size, stride: int, shapes: list[Point]) -> list[Array]:
@@ -158,21 +177,6 @@ def _grid(size: Size, stride: int, shapes: list[Point]) -> list[Array]:
     y, x, shape = np.mgrid[:rows, :columns, : len(shapes)].reshape(3, -1)
     scale, ratio = np.array(shapes)[shape].T
     return [x, y, scale * np.sqrt(ratio), scale / np.sqrt(ratio)]
-
-
-def _pyramid_level(options: PyramidAnchorOptions, level: int) -> Array:
-    stride = 2**level
-    height, width = options.size
-    # TensorFlow starts at the corner if a stride does not divide the input.
-    top, left = (stride / 2 if length % stride == 0 else 0.0 for length in options.size)
-    shapes = [
-        (2 ** (i / options.scales_per_octave) * options.anchor_scale * stride, ratio)
-        for ratio in options.aspect_ratios
-        for i in range(options.scales_per_octave)
-    ]
-    x, y, *sizes = _grid(options.size, stride, shapes)
-    anchors = [x * stride + left, y * stride + top, *sizes]
-    return (np.column_stack(anchors) / (width, height, width, height)).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ FAR = 1e6
 """Limit of coordinates, in pixels; larger ones are clamped."""
 Indices: TypeAlias = tuple[slice | Array, slice | Array]
 """Rows and columns of pixels."""
+Coverage: TypeAlias = Sequence[tuple[Indices, Array]]
+"""Pixels, and the opacity of a color there, float32 of 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,51 @@ class Strokes:
     width: float
     color: Color
 
+    def coverage(self, size: Size) -> Coverage:
+        """What its color covers of a picture of that size: each stroke a share of what earlier ones
+        left uncovered.
+
+        ``glsl/live/shape.frag`` has the same formulas.
+        """
+        starts = self.ends[:, :2]
+        along = self.ends[:, 2:] - self.ends[:, :2]
+        reach = self.width / 2 + 1
+        # Step by step along the axis in which a stroke is longer, a few pixels across it.
+        axis = np.abs(along).argmax(1)[:, np.newaxis]
+        start, run, across, rise = (
+            np.take_along_axis(pairs, indices, 1)[:, 0]
+            for indices in (axis, 1 - axis)
+            for pairs in (starts, along)
+        )
+        limit = np.array(size)[1 - axis[:, 0]]
+        first = np.floor(np.minimum(start, start + run) - reach).clip(0, limit).astype(int)
+        last = np.ceil(np.maximum(start, start + run) + reach).clip(0, limit).astype(int)
+        count = last - first
+        which = np.repeat(np.arange(len(count)), count)
+        step = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
+        share = ((step + 0.5 - start[which]) / np.where(run == 0, 1, run)[which]).clip(0, 1)
+        widest = math.sqrt(2) * reach  # half the extent of a stroke at 45 degrees
+        nearby = np.floor(across[which] + share * rise[which] - widest)[:, np.newaxis]
+        others = (nearby + np.arange(math.ceil(2 * widest) + 1)).clip(-1, max(size)).astype(int)
+        steps = np.broadcast_to(step[:, np.newaxis], others.shape)
+        x, y = np.where(axis[which] == 0, (steps, others), (others, steps))
+        inside = (x >= 0) & (x < size[1]) & (y >= 0) & (y < size[0])
+        which = np.broadcast_to(which[:, np.newaxis], inside.shape)[inside]
+        x = x[inside]
+        y = y[inside]
+
+        from_x, from_y = np.array((x, y)) + 0.5 - starts[which].T
+        dx, dy = along[which].T
+        share = ((from_x * dx + from_y * dy) / np.maximum(dx * dx + dy * dy, 1e-6)).clip(0, 1)
+        distance = np.hypot(from_x - share * dx, from_y - share * dy)
+        covered = (self.width / 2 + 0.5 - distance).clip(0, 1) * _opacity(self.color)
+        y = y[covered > 0]
+        x = x[covered > 0]
+        covered = covered[covered > 0]
+        uncovered = np.ones(size, np.float32)
+        np.multiply.at(uncovered, (y, x), (1 - covered).astype(np.float32))
+        return [((y, x), 1 - uncovered[y, x])]
+
 
 @dataclass(frozen=True)
 class Rectangle:
@@ -59,6 +106,12 @@ class Rectangle:
 
     box: Box
     color: Color
+
+    def coverage(self, size: Size) -> Coverage:
+        """See `Strokes.coverage`."""
+        x, y, to_x, to_y = _clip(np.ceil(np.array(self.box) - 0.5), size)
+        opacity = np.full((to_y - y, to_x - x), _opacity(self.color))
+        return [((slice(y, to_y), slice(x, to_x)), opacity)]
 
 
 @dataclass(frozen=True)
@@ -76,6 +129,17 @@ class Text:
     text: str
     size: int
     color: Color
+
+    def coverage(self, size: Size) -> Coverage:
+        """See `Strokes.coverage`."""
+        covered: list[tuple[Indices, Array]] = []
+        for glyph, left, top in place_glyphs(self):
+            height, width = glyph.mask.shape
+            x, y, to_x, to_y = _clip((left, top, left + width, top + height), size)
+            mask = glyph.mask[y - top : to_y - top, x - left : to_x - left]
+            opacity = mask * (_opacity(self.color) / 255)
+            covered.append(((slice(y, to_y), slice(x, to_x)), opacity))
+        return covered
 
 
 @dataclass(frozen=True)
@@ -271,7 +335,7 @@ class Drawing:
                 pixels = np.array(below)
                 continue
             color = np.array(item.color[:3], np.float32)
-            for indices, share in _coverage(item, self.size):
+            for indices, share in item.coverage(self.size):
                 below = pixels[indices].astype(np.float32)
                 mixed = below + (color - below) * share[..., np.newaxis]
                 pixels[indices] = (mixed + 0.5).astype(np.uint8)
@@ -305,65 +369,9 @@ def area(detection: Detection, size: Size) -> Array:
     return covered
 
 
-def _coverage(item: Strokes | Rectangle | Text, size: Size) -> Iterator[tuple[Indices, Array]]:
-    """Rows and columns of pixels, and the opacity of an item's color there, float32 of 0 to 1.
-
-    ``glsl/live/shape.frag`` has the same formulas.
-    """
-    alpha = np.float32((*item.color, 255)[3] / 255)
-    if isinstance(item, Text):
-        for glyph, left, top in place_glyphs(item):
-            height, width = glyph.mask.shape
-            x, y, to_x, to_y = _clip((left, top, left + width, top + height), size)
-            mask = glyph.mask[y - top : to_y - top, x - left : to_x - left]
-            yield (slice(y, to_y), slice(x, to_x)), mask * (alpha / 255)
-    elif isinstance(item, Rectangle):
-        x, y, to_x, to_y = _clip(np.ceil(np.array(item.box) - 0.5), size)
-        yield (slice(y, to_y), slice(x, to_x)), np.full((to_y - y, to_x - x), alpha)
-    else:
-        yield _stroke_coverage(item, size, alpha)
-
-
-def _stroke_coverage(item: Strokes, size: Size, alpha: float) -> tuple[Indices, Array]:
-    """Opacity of strokes; each covers a share of what earlier ones left uncovered."""
-    starts = item.ends[:, :2]
-    along = item.ends[:, 2:] - item.ends[:, :2]
-    reach = item.width / 2 + 1
-    # Step by step along the axis in which a stroke is longer, a few pixels across it.
-    axis = np.abs(along).argmax(1)[:, np.newaxis]
-    start, run, across, rise = (
-        np.take_along_axis(pairs, indices, 1)[:, 0]
-        for indices in (axis, 1 - axis)
-        for pairs in (starts, along)
-    )
-    limit = np.array(size)[1 - axis[:, 0]]
-    first = np.floor(np.minimum(start, start + run) - reach).clip(0, limit).astype(int)
-    last = np.ceil(np.maximum(start, start + run) + reach).clip(0, limit).astype(int)
-    count = last - first
-    which = np.repeat(np.arange(len(count)), count)
-    step = first[which] + np.arange(len(which)) - np.repeat(np.cumsum(count) - count, count)
-    share = ((step + 0.5 - start[which]) / np.where(run == 0, 1, run)[which]).clip(0, 1)
-    widest = math.sqrt(2) * reach  # half the extent of a stroke at 45 degrees
-    nearby = np.floor(across[which] + share * rise[which] - widest)[:, np.newaxis]
-    others = (nearby + np.arange(math.ceil(2 * widest) + 1)).clip(-1, max(size)).astype(int)
-    steps = np.broadcast_to(step[:, np.newaxis], others.shape)
-    x, y = np.where(axis[which] == 0, (steps, others), (others, steps))
-    inside = (x >= 0) & (x < size[1]) & (y >= 0) & (y < size[0])
-    which = np.broadcast_to(which[:, np.newaxis], inside.shape)[inside]
-    x = x[inside]
-    y = y[inside]
-
-    from_x, from_y = np.array((x, y)) + 0.5 - starts[which].T
-    dx, dy = along[which].T
-    share = ((from_x * dx + from_y * dy) / np.maximum(dx * dx + dy * dy, 1e-6)).clip(0, 1)
-    distance = np.hypot(from_x - share * dx, from_y - share * dy)
-    covered = (item.width / 2 + 0.5 - distance).clip(0, 1) * alpha
-    y = y[covered > 0]
-    x = x[covered > 0]
-    covered = covered[covered > 0]
-    uncovered = np.ones(size, np.float32)
-    np.multiply.at(uncovered, (y, x), (1 - covered).astype(np.float32))
-    return (y, x), 1 - uncovered[y, x]
+def _opacity(color: Color) -> np.float32:
+    opacity: np.float32 = np.float32((*color, 255)[3] / 255)
+    return opacity
 
 
 def _clip(box: Sequence[float] | Array, size: Size) -> tuple[int, int, int, int]:

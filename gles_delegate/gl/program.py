@@ -36,8 +36,14 @@ class Program:
         self._source = source
         self._shader = 0
         self.name = gl.glCreateProgram()
+        self.is_from_binary = False
         with on_error(self.release):
-            self.is_from_binary = len(binary) > _KIND.size and self._take(binary)
+            if len(binary) > _KIND.size:
+                data = bytes(binary[_KIND.size :])
+                (kind,) = _KIND.unpack_from(binary)
+                gl.unchecked("glProgramBinary")(self.name, kind, data, len(data))
+                gl.forget_errors()
+                self.is_from_binary = bool(self._get("Program", self.name, gl_names.LINK_STATUS))
         self._started = self.is_from_binary
 
     def finish(self) -> None:
@@ -87,13 +93,6 @@ class Program:
         gl.glAttachShader(self.name, self._shader)
         gl.glProgramParameteri(self.name, gl_names.PROGRAM_BINARY_RETRIEVABLE_HINT, 1)
         gl.glLinkProgram(self.name)
-
-    def _take(self, binary: bytes | memoryview) -> bool:
-        data = bytes(binary[_KIND.size :])
-        (kind,) = _KIND.unpack_from(binary)
-        self._gl.unchecked("glProgramBinary")(self.name, kind, data, len(data))
-        self._gl.forget_errors()
-        return bool(self._get("Program", self.name, gl_names.LINK_STATUS))
 
     def _get(self, kind: str, name: int, parameter: int) -> int:
         value = ctypes.c_int()

@@ -41,11 +41,11 @@ KERNELS: Mapping[type[Product], Sequence[Kernel]] = {
 def steps_dispatches(steps: Iterable[Step], setting: Setting) -> Iterator[Dispatch]:
     """The dispatches of the steps of a node, before planning rewrites them."""
     for step in steps:
-        if isinstance(step, Product):
-            if not step.is_empty:
+        match step:
+            case Product(is_empty=False):
                 yield from dispatches_of(step, setting)
-        elif isinstance(step, Dispatch):
-            yield step
+            case Dispatch():
+                yield step
 
 
 def dispatches_of(product: Product, setting: Setting) -> list[Dispatch]:

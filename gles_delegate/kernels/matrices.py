@@ -10,7 +10,7 @@ from gles_delegate.kernels.tiles import Tile
 from gles_delegate.ops.lib.elementwise import MUL
 from gles_delegate.ops.lib.grid import with_loop_lengths
 from gles_delegate.ops.lib.product import MatrixProduct
-from gles_delegate.shaders.dispatch import Call, Define, Dispatch
+from gles_delegate.shaders.dispatch import Call, Define, Dispatch, integer
 
 
 def matrices(product: MatrixProduct, setting: Setting) -> list[Dispatch]:
@@ -48,11 +48,9 @@ def matrices(product: MatrixProduct, setting: Setting) -> list[Dispatch]:
 
 def _whole(product: MatrixProduct, name: str) -> dict[str, Define]:
     """The defines of an operand that holds the matrices one after another, and nothing else."""
-    rows = product.defines["ROWS" if name == "A" else "B_ROWS"]
-    pixels, dims = product.defines[f"{name}_PIXELS"], product.defines["DIMS"]
-    assert isinstance(rows, int)
-    assert isinstance(pixels, int)
-    assert isinstance(dims, int)
+    rows = integer(product.defines["ROWS" if name == "A" else "B_ROWS"])
+    pixels = integer(product.defines[f"{name}_PIXELS"])
+    dims = integer(product.defines["DIMS"])
     return {
         f"{name}_MATRICES": (pixels // max(rows, 1), *(1,) * (dims - 1)),
         f"{name}_STEPS": (rows, *(0,) * (dims - 1)),

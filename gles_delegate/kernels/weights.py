@@ -19,6 +19,7 @@ from gles_delegate.shaders.dispatch import (
     Operand,
     Shape,
     Value,
+    integer,
 )
 
 
@@ -79,9 +80,7 @@ _PACKS: dict[int, Callable[..., Array]] = {
 
 def _repacked(read: Const, columns: int, steps: tuple[Define | packing.Scales, ...] = ()) -> Const:
     """Weights with `columns` in a texel; `steps`: the scales of integers, and their zero."""
-    slices = read.args[1]
-    assert isinstance(slices, int)
-    first = packing.bias_texels(slices)
+    first = packing.bias_texels(integer(read.args[1]))
     header = 2 * first if steps else first
     shape = (header + ceil((read.shape[0] - first) / columns), 4)
     args = (*read.args, *steps)

@@ -136,7 +136,8 @@ class NativeGraph:
         if mapped:
             return read_model(*mapped)
         # Without constants the size is unknown; extra bytes after the model are harmless.
-        size = self._allocated_bytes(address) or min(mapping.end - address, _CHUNK)
+        sizes = (size for word, size in self._allocations() if word == address)
+        size = next(sizes, 0) or min(mapping.end - address, _CHUNK)
         return read_model(_memory_at(address, size))
 
     def address_of_model(self) -> int:
@@ -152,11 +153,6 @@ class NativeGraph:
             "cannot find the model in LiteRT's memory, since it has neither constants nor names of "
             "tensors"
         )
-
-    def _allocated_bytes(self, address: int) -> int:
-        """The size of the model at an address, if it has constants; otherwise 0."""
-        sizes = (size for word, size in self._allocations() if word == address)
-        return next(sizes, 0)
 
     def _allocations(self) -> Iterator[tuple[int, int]]:
         """Words that follow each other where the constants' tflite::Allocations are.

@@ -37,6 +37,7 @@ from gles_delegate.shaders.dispatch import (
     Shape,
     Step,
     Value,
+    integer,
 )
 
 LEAST: dict[Kind, Define] = {"float": -3.402823466e38, "int": "(-0x7fffffff - 1)"}
@@ -398,9 +399,7 @@ def _softmax(node: NodeView, beta: float, logarithm: bool = False) -> list[Step]
     parts = min(ROW_GROUPS // max(x.pixels, 1), x.slices // ROW_PART) if lanes > 1 else 1
     if parts < 2:
         return [whole]
-    block = whole.defines["BLOCK"]
-    assert isinstance(block, int)
-    per_pass = block * lanes
+    per_pass = integer(whole.defines["BLOCK"]) * lanes
     size = ceil(x.slices / (parts * per_pass)) * per_pass
     parts, passes = ceil(x.slices / size), pixel_passes(size, lanes)
     results = {**whole.defines, "PART": size, "ONE_BLOCK": 0, "PARTS": parts}

@@ -15,7 +15,16 @@ from gles_delegate.ops.lib.options import Bool, FlexOptions, Float32, Int32, Int
 from gles_delegate.ops.lib.packing import vector
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, viewed
-from gles_delegate.shaders.dispatch import Const, Define, Dispatch, Grid, Operand, Step, Value
+from gles_delegate.shaders.dispatch import (
+    Const,
+    Define,
+    Dispatch,
+    Grid,
+    Operand,
+    Step,
+    Value,
+    constants_of,
+)
 
 MAX_LANES = 2 * WORK_GROUP
 """Maximum number of invocations of the work group that selects boxes."""
@@ -252,7 +261,7 @@ def non_max_suppression(node: NodeView, options: Options) -> list[Step]:
 
 def _joined(node: NodeView, scalars: list[Operand]) -> tuple[Operand, list[Step]]:
     """Scalars in the lanes of one texel, and the steps that put them there."""
-    tensors = tuple(t for x in scalars if isinstance(x, Const) for t in x.tensors)
+    tensors = tuple(t for x in constants_of(scalars) for t in x.tensors)
     if len(tensors) == len(scalars):
         return Const(vector, tensors, (len(scalars),)), []
     joined, scalar = node.scratch((len(scalars),), "thresholds"), View((1,), (1,))

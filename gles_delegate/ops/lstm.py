@@ -18,8 +18,8 @@ from gles_delegate.ops.lib.recurrence import (
     lstm_layer,
 )
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, viewed
-from gles_delegate.shaders.dispatch import Alias, Define, Step, Value
+from gles_delegate.ops.lib.views import Target, View, assigned, viewed
+from gles_delegate.shaders.dispatch import Define, Step
 
 BASIC = 1
 NONE = (ABSENT,) * GATES
@@ -128,6 +128,4 @@ def _basic(node: NodeView) -> list[Step]:
     for source, output, activation in ((old, state, 0), (state, result, 1)):
         defines: dict[str, Define] = {"CHANNELS": units, "ACTIVATION": activation}
         steps.append(by_texel(node, "lstm", (gates, source), output, defines))
-    states = ((before, result), (old, state))
-    steps += [Alias(node.index, v, now) for v, now in states if isinstance(v, Value)]
-    return steps
+    return [*steps, *assigned(node, before, result), *assigned(node, old, state)]

@@ -10,7 +10,7 @@ from gles_delegate.model.dtypes import ELEMENT_TYPES
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants
 from gles_delegate.ops.lib.options import Int8, Options
-from gles_delegate.ops.lib.registry import declare
+from gles_delegate.ops.lib.registry import declare, folds
 
 COMPOSITE, IF, CASE, WHILE = "STABLEHLO_COMPOSITE", "IF", "STABLEHLO_CASE", "WHILE"
 EQUAL, CHOICE = "EQUAL", "(choice)"
@@ -35,12 +35,14 @@ class ShapeOptions(Options):
     out_type: Int8 = 0
 
 
-def _fold_shape(node: NodeView) -> Array | None:
+@folds("SHAPE", options=ShapeOptions, folds_shapes=True)
+def shape(node: NodeView) -> Array | None:
     result = ELEMENT_TYPES[ShapeOptions.read(node.node).out_type]
     return np.array(node.shape(0), result.array) if result.name in ("int32", "int64") else None
 
 
-def _fold_range(node: NodeView) -> Array | None:
+@folds("RANGE", is_planned=True, sized_by=(0, 1, 2))
+def range_(node: NodeView) -> Array | None:
     start, limit, step = constants(node)
     span, each = limit.item() - start.item(), step.item()
     if not each or not isfinite(span / each) or span / each < 0:
@@ -58,22 +60,20 @@ def _fold_range(node: NodeView) -> Array | None:
     return np.add.accumulate(terms)  # rounds as LiteRT does
 
 
-def _fold_broadcast_args(node: NodeView) -> Array:
+@folds("BROADCAST_ARGS", is_planned=True)
+def broadcast_args(node: NodeView) -> Array:
     a, b = constants(node)
     return np.array(np.broadcast_shapes(a.tolist(), b.tolist()), a.dtype)
 
 
-def _fold_where(node: NodeView) -> Array | None:
+@folds("WHERE", sized_by=(0,))
+def where(node: NodeView) -> Array | None:
     (condition,) = constants(node)
     return np.argwhere(condition).astype(np.int64) if condition.ndim else None
 
 
-declare("SHAPE", options=ShapeOptions, fold=_fold_shape, folds_shapes=True)
 declare("RANK", fold=lambda node: np.array(len(node.shape(0)), np.int32), folds_shapes=True)
-declare("RANGE", fold=_fold_range, is_planned=True, sized_by=(0, 1, 2))
-declare("BROADCAST_ARGS", fold=_fold_broadcast_args, is_planned=True)
 declare("DENSIFY", expands=(0,), fold=lambda node: node.graph.tensors[node.inputs[0]].array())
-declare("WHERE", fold=_fold_where, sized_by=(0,))
 declare("UNIQUE", sized_by=(0,))
 declare("EMBEDDING_LOOKUP_SPARSE", sized_by=(2,))
 declare(IF, CASE, WHILE, sized_by=(0,), runs_subgraphs=True)

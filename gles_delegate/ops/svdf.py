@@ -10,8 +10,8 @@ from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import product
 from gles_delegate.ops.lib.recurrence import ABSENT, check_biases, check_types, vector_activation
 from gles_delegate.ops.lib.registry import op
-from gles_delegate.ops.lib.views import Target, View, reshaped_as, viewed
-from gles_delegate.shaders.dispatch import Alias, Call, Const, Define, Step, Value
+from gles_delegate.ops.lib.views import Target, View, assigned, reshaped_as, viewed
+from gles_delegate.shaders.dispatch import Call, Const, Define, Step
 
 
 class SvdfOptions(Options):
@@ -76,9 +76,7 @@ def svdf(node: NodeView, options: SvdfOptions) -> list[Step]:
     reads = (rows, weights)
     steps.append(by_texel(node, "svdf", reads, output, defines, epilogue, passes=passes))
     steps.append(reshaped_as(node, rows, kept))
-    if isinstance(state, Value):
-        steps.append(Alias(node.index, state, kept))
-    return steps
+    return [*steps, *assigned(node, state, kept)]
 
 
 def _rounding(node: NodeView, options: SvdfOptions) -> Call:

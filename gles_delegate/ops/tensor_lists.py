@@ -14,7 +14,7 @@ import numpy as np
 from gles_delegate.model.graph import Array, Graph
 from gles_delegate.ops.lib.node import NodeView, Unsupported, constants, one_integer
 from gles_delegate.ops.lib.options import Options
-from gles_delegate.ops.lib.registry import declare, lower, op
+from gles_delegate.ops.lib.registry import folds, lower, op
 from gles_delegate.ops.lib.views import Target, View, viewed
 from gles_delegate.ops.variables import IDENTITY
 from gles_delegate.shaders.dispatch import Step
@@ -39,13 +39,11 @@ def _retyped(graph: Graph) -> Graph:
     return replace(graph, tensors=tuple(tensors))
 
 
-def _reserved(node: NodeView) -> Array | None:
+@folds(RESERVE, is_planned=True)
+def reserve(node: NodeView) -> Array | None:
     shape, count = constants(node)
     sizes = (*count.ravel().tolist(), *np.maximum(shape.ravel(), 0).tolist())
     return np.zeros(sizes, np.float32) if prod(map(int, sizes)) <= LONGEST else None
-
-
-declare(RESERVE, fold=_reserved, is_planned=True)
 
 
 @op(FROM_TENSOR)

@@ -9,7 +9,7 @@ from gles_delegate.ops.lib.node import NodeView, Unsupported
 from gles_delegate.ops.lib.options import Options
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import View, meaning, moved_output, reshaped, viewed
-from gles_delegate.shaders.dispatch import Alias, Const, Operand, Step, Value
+from gles_delegate.shaders.dispatch import Alias, Operand, Step, Value
 
 HANDLE, READ, ASSIGN = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"
 CALL_ONCE = "CALL_ONCE"
@@ -56,8 +56,6 @@ def assign_variable(node: NodeView, options: Options) -> list[Step]:
 @op(IDENTITY)
 def identity(node: NodeView, options: Options) -> list[Step]:
     x = node.input(0, None)
-    if isinstance(x, Const):
-        return [_copy(node, x, moved_output(node, x, x.shape))]
     return reshaped(node, x, x.shape)
 
 

@@ -10,7 +10,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.graph import Graph
 from gles_delegate.planning.lowering import Lowered
 from gles_delegate.planning.ports import Edge, Elements, Port, entrance, exit_of
-from gles_delegate.shaders.dispatch import Alias, Operand, Step, Value, stored_in_half
+from gles_delegate.shaders.dispatch import Operand, Step, Value, stored_in_half, values_of
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ class PortedNodes:
         reads = {tensor for node in chosen for tensor in node.inputs}
         entering = reads.difference(*(node.outputs for node in chosen))
         inner = lowered.chosen_steps(wanted)
-        reads_of = ((s.source,) if isinstance(s, Alias) else s.reads for s in inner)
-        used = {x.tensor for operands in reads_of for x in operands if isinstance(x, Value)}
+        used = {x.tensor for step in inner for x in values_of(step.reads)}
         used |= {s.output.tensor for s in inner if s.output.tensor in lowered.uses.tensors}
         results = results_of(graph, wanted)
         leaving = (index for index in results if not graph.tensors[index].is_constant)

@@ -6,11 +6,9 @@ On llvmpipe a dispatch takes 10 to 40 microseconds before it computes anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import ceil, prod
 
 from gles_delegate.device.limits import Limits
-from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.planning.memory import Allocation
 from gles_delegate.shaders.chains import invocations
 from gles_delegate.shaders.dispatch import (
@@ -21,6 +19,8 @@ from gles_delegate.shaders.dispatch import (
     Operand,
     OperandPlace,
     Value,
+    constants_of,
+    values_of,
 )
 from gles_delegate.shaders.files import is_own
 
@@ -60,7 +60,8 @@ def make_chain(
     members: Sequence[Dispatch], allocations: Mapping[Value, Allocation]
 ) -> DispatchChain:
     """The chain of dispatches, with a block for each of a plan's buffers that they use."""
-    members = tuple(map(_by_pixel, members))
+    # LLVM's time grows faster than a chain's code, and the chain loops over invocations anyway.
+    members = tuple(member.by_pixel() for member in members)
     blocks: dict[tuple[int, Kind], int] = {}
     images: dict[Const, int] = {}
     places: dict[Operand, OperandPlace] = {}
@@ -72,17 +73,6 @@ def make_chain(
             number = blocks.setdefault((allocation.buffer, operand.kind), len(blocks))
             places[operand] = OperandPlace(False, number, allocation.offset // operand.texel_bytes)
     return DispatchChain(members, tuple(blocks), tuple(images), places)
-
-
-def _by_pixel(member: Dispatch) -> Dispatch:
-    """The same with one pixel an invocation: the compiler unrolls a loop over them.
-
-    LLVM's time grows faster than a chain's code, and the chain loops over invocations anyway.
-    """
-    if not isinstance(member, Elementwise):
-        return member
-    grid = replace(member.grid, pixels=member.output.pixels)
-    return replace(member, grid=grid, defines={**member.defines, "PER_LANE": 1})
 
 
 class _Room:
@@ -99,9 +89,9 @@ class _Room:
     def takes(self, dispatch: Dispatch) -> bool:
         """Add the dispatch, if there is room."""
         tensors = _tensors(dispatch)
-        images = self._images.union(x for x in tensors if isinstance(x, Const))
+        images = self._images.union(constants_of(tensors))
         blocks = self._blocks.union(
-            (self._allocations[x].buffer, x.kind) for x in tensors if isinstance(x, Value)
+            (self._allocations[x].buffer, x.kind) for x in values_of(tensors)
         )
         passes = self._passes + _passes(dispatch, self._limits)
         code = self._code + dispatch.unrolled * (_PRODUCT_CODE if dispatch.flops else 1)
@@ -124,8 +114,8 @@ def _is_small(dispatch: Dispatch, limits: Limits) -> bool:
     """Whether one work group computes it about as fast as several."""
     grid = dispatch.grid
     is_one_group = prod(grid.groups) == 1
+    constants = constants_of(dispatch.operands)
     is_one_vector = is_one_group and prod(invocations(dispatch)) <= limits.simd_lanes
-    constants = [operand for operand in dispatch.operands if isinstance(operand, Const)]
     return (
         is_own(dispatch.shader)
         and (is_one_group or _passes(dispatch, limits) <= limits.profile.chained)
@@ -139,6 +129,6 @@ def _is_small(dispatch: Dispatch, limits: Limits) -> bool:
 
 def _passes(dispatch: Dispatch, limits: Limits) -> int:
     """An upper bound of a vector's passes through loops, each of which reads a constant's texel."""
-    constants = (each.texels for each in dispatch.operands if isinstance(each, Const))
+    constants = (each.texels for each in constants_of(dispatch.operands))
     passes = dispatch.passes or max(constants, default=4)
     return ceil(prod(invocations(dispatch)) / limits.simd_lanes) * (1 + passes)

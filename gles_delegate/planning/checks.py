@@ -25,7 +25,7 @@ from gles_delegate.shaders.dispatch import (
     Operand,
     Operation,
     Step,
-    Value,
+    values_of,
 )
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -77,14 +77,14 @@ def _rounded(step: Step, node: NodeView) -> Step:
 
 def _is_moved(step: Operation, graph: Graph) -> bool:
     """Whether all results are elements of its inputs, or 0, and so rounded already."""
-    is_resized = isinstance(step, Dispatch) and step.shader == "resize_nearest"
-    moves = isinstance(step, Copy) or is_resized
-    if not (moves or (isinstance(step, Pooling) and step.chooses)) or step.epilogue:
-        return False
-    stored = meaning(graph.tensors[step.output.tensor])
-    sources = [[read.tensor] if isinstance(read, Value) else read.tensors for read in step.reads]
-    are_tensors = not any(isinstance(read, Value) and read.name for read in step.reads)
-    return are_tensors and all(meaning(graph.tensors[i]) == stored for row in sources for i in row)
+    match step:
+        case Copy() | Pooling(chooses=True) | Dispatch(shader="resize_nearest"):
+            stored = meaning(graph.tensors[step.output.tensor])
+            are_tensors = not any(read.name for read in values_of(step.reads))
+            sources = (graph.tensors[i] for read in step.reads for i in read.tensors)
+            is_same = are_tensors and all(meaning(source) == stored for source in sources)
+            return is_same and not step.epilogue
+    return False
 
 
 def _check_types(node: NodeView) -> None:
@@ -115,10 +115,9 @@ def _check_biases(node: NodeView) -> None:
 
 def _named(operand: Operand, node: NodeView) -> str:
     """The tensor that an operand is, or is computed or packed from, with its shape in the model."""
-    if isinstance(operand, Value) and operand.tensor_shape is not None:
+    if operand.tensor_shape is not None:
         return f"a tensor of shape {list(operand.shape)} needs"
-    indices = (operand.tensor,) if isinstance(operand, Value) else operand.tensors
-    tensors = [node.graph.tensors[i] for i in indices if i >= 0]
+    tensors = [node.graph.tensors[i] for i in operand.tensors if i >= 0]
     shapes = [list(node.shapes.get(t.index, t.shape)) for t in tensors]
     of = f"shape {shapes[0]}" if len(shapes) == 1 else f"shapes {shapes}"
     kind = "a constant" if isinstance(operand, Const) else "an intermediate result for a tensor"

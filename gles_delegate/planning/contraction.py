@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.lib.elementwise import DIFFERENCES, Elementwise, combination
 from gles_delegate.planning.fusion import operand_call
-from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, Tree, has_texels_of
+from gles_delegate.planning.rewriting import Edit, Is, Listing, Tree, has_texels_of, rule
 from gles_delegate.shaders.dispatch import Call, Operand
 
 
@@ -23,8 +23,11 @@ def _is_plain(dispatch: Elementwise) -> bool:
     return not (dispatch.partial or dispatch.passes or units)
 
 
-def _expressions(listing: Listing, last: Elementwise, *parts: Elementwise) -> Iterator[Edit]:
-    """A tree as an expression of a tensor of its size that it reads several times."""
+@rule(Tree(Is(Elementwise, where=_is_plain)))
+def contract(listing: Listing, last: Elementwise, *parts: Elementwise) -> Iterator[Edit]:
+    """Replace each group of element-wise dispatches that reads one tensor of its size several times
+    by one expression of that tensor.
+    """
     makers: dict[Operand, Elementwise] = {part.output: part for part in parts}
     limits, tensors = listing.scope.limits, listing.scope.tensors
     reads = Counter(o for part in (last, *parts) for o in part.operands if o not in makers)
@@ -37,10 +40,6 @@ def _expressions(listing: Listing, last: Elementwise, *parts: Elementwise) -> It
             x = replace(root, shape=last.output.shape)
             made = combination(last.node, limits, (x,), last.output, "", calls)
             yield Edit(replace(made, reads=(root,)), last, *parts)
-
-
-contract = Rule(Tree(Is(Elementwise, where=_is_plain)), _expressions)
-"""Replace each group of element-wise dispatches that reads one tensor several times."""
 
 
 def _is_lost(function: str, branches: Sequence[tuple[Call, ...]]) -> bool:

@@ -202,14 +202,15 @@ def _moved(node: NodeView) -> Sequence[Array]:
         return values[operand]
 
     for step in steps:
-        if isinstance(step, Alias):
-            values[step.output] = elements(step.source)
-        elif isinstance(step, Copy) and not step.epilogue:
-            source, *fill = map(elements, step.reads)
-            empty = np.zeros(step.output.elements, source.dtype)
-            _copy(step, source, values.setdefault(step.output, empty), fill[0] if fill else 0)
-        else:
-            raise Unsupported(COMPUTES)
+        match step:
+            case Alias():
+                values[step.output] = elements(step.source)
+            case Copy(epilogue=()):
+                source, *fill = map(elements, step.reads)
+                empty = np.zeros(step.output.elements, source.dtype)
+                _copy(step, source, values.setdefault(step.output, empty), fill[0] if fill else 0)
+            case _:
+                raise Unsupported(COMPUTES)
     results = {v.tensor: array.reshape(v.shape) for v, array in values.items() if not v.name}
     return [results[index] for index in node.outputs]
 

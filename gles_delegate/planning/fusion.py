@@ -19,17 +19,16 @@ from gles_delegate.ops.lib.packing import phwc4
 from gles_delegate.ops.lib.product import Convolution, Depthwise, DepthwisePointwise
 from gles_delegate.ops.lib.views import Copy, Target, View, same_texels, view
 from gles_delegate.planning.in_place import is_range
-from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of
+from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule, has_texels_of, rule
 from gles_delegate.shaders.dispatch import (
     Call,
     Const,
-    Define,
     Operand,
     Operation,
-    Shape,
     Value,
     call_operands,
     every_call,
+    integers,
 )
 
 _FOLDED_WITH_0 = {MUL, DIV, PRELU}
@@ -42,8 +41,9 @@ _IDENTITIES = (Call(MUL, number=1), Call(MUL, number=1, operand_first=True), Cal
 """Calls that return their argument; adding 0 is none, as it changes the sign of -0."""
 
 
-def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
-    """An element-wise dispatch as the end of the one that computes an operand.
+@rule(Is(Elementwise))
+def fuse_elementwise(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
+    """Fuse element-wise dispatches into the epilogue of the dispatch that computes an operand.
 
     Preferably of operands without the zero channels that a copy added to them.
     """
@@ -75,10 +75,6 @@ def _as_epilogues(listing: Listing, dispatch: Elementwise) -> Iterator[Edit]:
                 made = replace(before, output=dispatch.output, epilogue=epilogue)
                 first = (before, dispatch) if source == by_place[0] else (dispatch, before)
                 yield Edit(made, *first, *wider.values(), *pools.values())
-
-
-fuse_elementwise = Rule(Is(Elementwise), _as_epilogues)
-"""Fuse element-wise dispatches into the epilogue of the dispatch that produces their input."""
 
 
 def _is_read_in_place(listing: Listing, copy: Operation) -> bool:
@@ -149,7 +145,9 @@ def operand_call(
 
 def _spread(dispatch: Elementwise, name: str) -> tuple[int, ...]:
     """`Call.spread` of the read of that name; () if it has none."""
-    dims = merged(_sizes(dispatch.numbers["SIZES"]), _sizes(dispatch.numbers[f"{name}_STRIDES"]))
+    dims = merged(
+        integers(dispatch.numbers["SIZES"]), integers(dispatch.numbers[f"{name}_STRIDES"])
+    )
     match [*zip(*dims, strict=True)]:
         case [(_, 0), (inner, 1)]:
             return dispatch.output.pixels, 0, inner
@@ -276,8 +274,9 @@ def propagate_copies(listing: Listing) -> None:
     )
 
 
-def _joined_copies(listing: Listing, last: Copy) -> Iterator[Edit]:
-    """Two parts of a tensor that change places in each of its rows, as of a roll."""
+@rule(Is(Copy))
+def join_parts(listing: Listing, last: Copy) -> Iterator[Edit]:
+    """Replace two copies of parts of a tensor that change places in its rows, as of a roll."""
     x, output, writers = last.reads[0], last.output, listing.writers(last.output)
     if len(writers) != 2 or writers[1] is not last:
         return
@@ -304,10 +303,6 @@ def _joined_copies(listing: Listing, last: Copy) -> Iterator[Edit]:
         bounds = (0, -second, 0), (sizes[0], first, channels)
         layout = View(sizes, (length * channels, channels, 1), second * channels, *bounds, "WRAP")
         yield Edit(view(x, output, layout, listing.scope.limits, last.node), last, writers[0])
-
-
-join_parts = Rule(Is(Copy), _joined_copies)
-"""Replace the two copies of a tensor that is rolled along an axis."""
 
 
 def _of_channels(copy: Copy, channels: int) -> View | None:
@@ -385,10 +380,11 @@ def move_copies(listing: Listing) -> None:
     )
 
 
-def _with_padding(
+@rule(Is(Convolution | Depthwise, Is(Copy)))
+def absorb_padding(
     listing: Listing, dispatch: Convolution | Depthwise, copy: Copy
 ) -> Iterator[Edit]:
-    """The convolution of the source of a copy that adds rows and columns, if it is one."""
+    """Read what is padded with zeros instead, where the window of a convolution can be padded."""
     source, borders, window = copy.reads[0], copy.borders, dispatch.window
     padded = copy.output.shape
     if borders is None or window is None or padded[-1] != source.channels:
@@ -407,11 +403,11 @@ def _with_padding(
     yield Edit(replace(dispatch.joined(copy), reads=reads, window=wider), dispatch, copy)
 
 
-absorb_padding = Rule(Is(Convolution | Depthwise, Is(Copy)), _with_padding)
-"""Read what is padded with zeros instead, where the window of a convolution can be padded."""
-
-
-def _squares(listing: Listing, total: Reduction, squares: Elementwise) -> Iterator[Edit]:
+@rule(Is(Reduction, Is(Elementwise, read_once=True)))
+def sum_squares(listing: Listing, total: Reduction, squares: Elementwise) -> Iterator[Edit]:
+    """Square differences from a mean where they are summed, as in instance normalization."""
+    if total.combination is not SUM or total.defines["REDUCE_CHANNELS"]:
+        return
     numbers = squares.numbers
     if squares.function != SQUARED_DIFFERENCE or squares.epilogue or "A_UNIT" in numbers:
         return
@@ -425,27 +421,22 @@ def _squares(listing: Listing, total: Reduction, squares: Elementwise) -> Iterat
         return
     # A pixel of the mean belongs to `share` pixels in a row, which a sum must not leave.
     share = x.pixels // mean.pixels
-    reduced = (_sizes(total.defines[key]) for key in ("REDUCED_SIZES", "REDUCED_STRIDES"))
+    reduced = (integers(total.defines[key]) for key in ("REDUCED_SIZES", "REDUCED_STRIDES"))
     is_inside = all(n == 1 or n * stride <= share for n, stride in zip(*reduced, strict=True))
     if is_repeated(squares, other) and (mean.pixels == 1 or is_inside):
         defines = {**total.defines, "SQUARES": 1, "M_PIXELS": mean.pixels, "M_SHARE": share}
         yield Edit(replace(total, reads=(x, mean), defines=defines), total, squares)
 
 
-def _sizes(define: Define) -> Shape:
-    assert isinstance(define, tuple)
-    return define
+def _is_plain(product: Convolution) -> bool:
+    """Whether each output texel is a sum of constants times all channels of its pixel."""
+    is_constant = product.weights.constants is not None
+    return product.window is None and product.divisions == 1 and is_constant
 
 
-def _is_sum(total: Reduction) -> bool:
-    return total.combination is SUM and not total.defines["REDUCE_CHANNELS"]
-
-
-sum_squares = Rule(Is(Reduction, Is(Elementwise, read_once=True), where=_is_sum), _squares)
-"""Square differences from a mean where they are summed, as in instance normalization."""
-
-
-def _pair(listing: Listing, product: Convolution, first: Depthwise) -> Iterator[Edit]:
+@rule(Is(Convolution, Is(Depthwise, read_once=True), where=_is_plain))
+def pair_depthwise(listing: Listing, product: Convolution, first: Depthwise) -> Iterator[Edit]:
+    """Pair depthwise convolutions with pointwise ones that alone read them, if a kernel fits."""
     if first.multiplier != 1 or call_operands(first.epilogue):
         return
     pair = DepthwisePointwise(
@@ -460,13 +451,3 @@ def _pair(listing: Listing, product: Convolution, first: Depthwise) -> Iterator[
     )
     if listing.scope.is_tuned or is_computed_at_once(pair, listing.scope.setting(product.node)):
         yield Edit(pair, product, first)
-
-
-def _is_plain(product: Convolution) -> bool:
-    """Whether each output texel is a sum of constants times all channels of its pixel."""
-    is_constant = product.weights.constants is not None
-    return product.window is None and product.divisions == 1 and is_constant
-
-
-pair_depthwise = Rule(Is(Convolution, Is(Depthwise, read_once=True), where=_is_plain), _pair)
-"""Pair depthwise convolutions with pointwise ones that alone read them, if a kernel fits both."""

@@ -100,6 +100,7 @@ class Inliner:
             nodes, results = self._insert(node, node.subgraphs[0], node.inputs)
             return [*nodes, replace(iteration, op=TEST, inputs=(*results[:1], *node.inputs))]
         elif self._holds(node):
+            assert isinstance(node, UnrolledIteration)
             return self._next_iteration(node)
         else:
             nodes, results = [], node.inputs[1:]
@@ -152,9 +153,9 @@ class Inliner:
             results = tuple(selected)
         return nodes, results
 
-    def _next_iteration(self, node: Node) -> list[Node]:
+    def _next_iteration(self, node: UnrolledIteration) -> list[Node]:
         """The nodes of the body, and the WHILE with their results. Lists stay as they are."""
-        lists = node.lists if isinstance(node, UnrolledIteration) else ()
+        lists = node.lists
         nodes, results = self._insert(
             node, node.subgraphs[1], node.inputs[1:], tuple(item for _, item in lists)
         )
@@ -164,9 +165,7 @@ class Inliner:
         nodes = [inner for inner in nodes if not assigned.intersection(inner.outputs)]
         for number, _ in lists:
             values[number] = node.inputs[1 + number]
-        iteration = replace(node, op=WHILE, inputs=tuple(values))
-        if isinstance(iteration, UnrolledIteration):
-            iteration = replace(iteration, items=(*iteration.items, items))
+        iteration = replace(node, op=WHILE, inputs=tuple(values), items=(*node.items, items))
         return [*nodes, iteration]
 
     def layer(self, node: Node, shapes: Mapping[int, Shape]) -> list[Node]:

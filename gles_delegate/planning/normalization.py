@@ -9,11 +9,10 @@ elements in that order, whatever the shape; a number of a block for the elements
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from math import isnan, prod
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from gles_delegate.shaders.dispatch import (
     Operand,
     Operation,
     Value,
+    integers,
 )
 
 
@@ -91,6 +91,11 @@ class Power:
 
     peak: Peak
 
+    @property
+    def sum(self) -> Powers:
+        """The sum of the powers of its block."""
+        return Powers(self.peak, self.peak.block)
+
 
 @dataclass(frozen=True)
 class Powers:
@@ -121,6 +126,7 @@ class Softmax:
 ByBlock: TypeAlias = Mean | Squares | Larger | Scale | Peak | Powers | Logarithm
 """One number per block."""
 Symbol: TypeAlias = Operand | ByBlock | Power | Softmax
+SymbolT = TypeVar("SymbolT", bound=Symbol)
 
 
 class Polynomial(dict[tuple[Symbol, ...], float]):
@@ -129,6 +135,14 @@ class Polynomial(dict[tuple[Symbol, ...], float]):
     @classmethod
     def of(cls, symbol: Symbol, factor: float = 1.0) -> Polynomial:
         return cls({(symbol,): factor})
+
+    def symbols(self, kind: type[SymbolT]) -> set[SymbolT]:
+        """The factors of a kind."""
+        return {factor for factors in self for factor in factors if isinstance(factor, kind)}
+
+    def only(self, kind: type[SymbolT]) -> SymbolT | None:
+        """The symbol that is all of it, if that is of a kind."""
+        return next((each for each in self.symbols(kind) if self == Polynomial.of(each)), None)
 
     def __add__(self, other: Polynomial) -> Polynomial:
         return _collected((*self.items(), *other.items()))
@@ -193,7 +207,7 @@ class _Chains:
                 yield Edit(one.joined(*before), dispatch, *before)
 
     def _normalization(self, values: Polynomial, output: Value) -> Normalization | None:
-        scales = {f for factors in values for f in factors if isinstance(f, Scale)}
+        scales = values.symbols(Scale)
         if len(scales) != 1:
             return None
         (scale,) = scales
@@ -226,11 +240,11 @@ class _Chains:
 
     def _softmax(self, values: Polynomial, output: Value) -> Value | None:
         """The tensor with the shape of `output` whose softmax, or its logarithm, this is."""
-        softmax = _only(values)
-        peak = softmax.peak if isinstance(softmax, Softmax) else _peak_of(values)
+        softmax = values.only(Softmax)
+        peak = softmax.peak if softmax else _peak_of(values)
         if peak is None or peak.block != output.channels:
             return None
-        logarithm = Polynomial.of(Logarithm(Powers(peak, peak.block)))
+        logarithm = Polynomial.of(Logarithm(Power(peak).sum))
         if values not in (Polynomial.of(Softmax(peak)), _less_peak(peak) - logarithm):
             return None
         return self._shaped(peak.x, output)
@@ -247,7 +261,7 @@ class _Chains:
             values = self._after(values, call, dispatch) if call and values else values
             if values is None or max(len(values), *map(len, values), 0) > MAX_PRODUCTS:
                 break
-            if len({f for factors in values for f in factors if isinstance(f, Value)}) > 1:
+            if len(values.symbols(Value)) > 1:
                 break  # a normalization is of one tensor, which may be such a sum
             found.append(values)
         return found
@@ -275,17 +289,20 @@ class _Chains:
         output, source = dispatch.output, dispatch.reads[0]
         if dispatch.partial or any(x.kind != "float" for x in (*dispatch.operands, output)):
             return None
-        if isinstance(dispatch, Elementwise):
-            first, *others = (
-                self._operand(read, dispatch, is_repeated(dispatch, name))
-                for name, read in zip("ABC", dispatch.reads, strict=False)
-            )
-            if not dispatch.function and not others:
-                return first
-            return _result(dispatch.function, first, others[0]) if len(others) == 1 else None
-        if isinstance(dispatch, Copy):
-            return self._copied(replace(dispatch, epilogue=()), self._of(source, dispatch))
-        return self._reduced(dispatch) if isinstance(dispatch, Reduction) else None
+        match dispatch:
+            case Elementwise():
+                first, *others = (
+                    self._operand(read, dispatch, is_repeated(dispatch, name))
+                    for name, read in zip("ABC", dispatch.reads, strict=False)
+                )
+                if not others:
+                    return None if dispatch.function else first
+                return _result(dispatch.function, first, *others) if len(others) == 1 else None
+            case Copy():
+                return self._copied(replace(dispatch, epilogue=()), self._of(source, dispatch))
+            case Reduction():
+                return self._reduced(dispatch)
+        return None
 
     def _copied(self, copy: Copy, values: Polynomial) -> Polynomial | None:
         """The elements in another shape, or numbers of blocks, each several times."""
@@ -297,11 +314,11 @@ class _Chains:
             return values if is_repeated and not (layout.has_bounds or copy.counts_lanes) else None
         if copy.span != (0, source.elements) or not isinstance(source, Value):
             return None
-        for root in {f for factors in values for f in factors if isinstance(f, Value)}:
-            if values == Polynomial.of(root):
-                self._shapes[root].append(output)
-                return values
-        return None
+        root = values.only(Value)
+        if root is None:
+            return None
+        self._shapes[root].append(output)
+        return values
 
     def _reduced(self, reduction: Reduction) -> Polynomial | None:
         """The mean, the sum of squares or of powers, or the maximum of blocks of these values."""
@@ -316,22 +333,19 @@ class _Chains:
             return whole
         if block == 1:
             return None
-        mean_or_peak = partial(_mean, block, divisor) if is_sum else partial(_peak, block)
-        power = _only(values)
-        if is_sum and isinstance(power, Power):
+        if is_sum and (power := values.only(Power)):
             return Polynomial.of(Powers(power.peak, block), 1 / divisor)
-        for x in {f for factors in values for f in factors if isinstance(f, Value)}:
+        for x in values.symbols(Value):
             if values == Polynomial.of(x):
-                return mean_or_peak(x)
-            means = {f.block for each in values for f in each if isinstance(f, Mean) and f.x == x}
-            for center in (0, *means):
+                return _mean_or_peak(x, block, divisor, is_sum)
+            for center in (0, *{mean.block for mean in values.symbols(Mean) if mean.x == x}):
                 plain = _less_mean(x, center)
                 if is_sum and values == plain * plain:
                     return Polynomial.of(Squares(x, center, block), 1 / divisor)
         # From here on it is a tensor of its own, such as a normalized one that is added up.
         if maker := self._listing.maker(source, reduction):
             self._values.pop(self._listing.place(maker), None)
-        return mean_or_peak(source)
+        return _mean_or_peak(source, block, divisor, is_sum)
 
     def _after(self, v: Polynomial, call: Call, dispatch: Operation) -> Polynomial | None:
         if call.args or call.rows or call.branches:
@@ -378,7 +392,8 @@ def _block(reduction: Reduction) -> int:
     if reduction.combination not in (SUM, LARGEST) or len(reduction.reads) > 1:
         return 0
     (counts, along), (results, between) = (
-        merged(n[f"{name}SIZES"], n[f"{name}STRIDES"]) for name in ("REDUCED_", "")
+        merged(integers(n[f"{name}SIZES"]), integers(n[f"{name}STRIDES"]))
+        for name in ("REDUCED_", "")
     )
     count, channels = prod(counts), source.channels
     in_row = merged((prod(results), count), (count, 1))
@@ -409,46 +424,26 @@ def _result(function: str, a: Polynomial | None, b: Polynomial | None) -> Polyno
         return None
     if function == ops.MAXIMUM and {*a} == {()}:
         a, b = b, a
-    known: dict[str, Callable[[], Polynomial | None]] = {
-        ops.ADD: lambda: a + b,
-        ops.SUB: lambda: a - b,
-        ops.MUL: lambda: a * b,
-        ops.SQUARE: lambda: a * b,
-        ops.NEG: lambda: a * Polynomial({(): -1.0}),
-        ops.SQUARED_DIFFERENCE: lambda: (a - b) * (a - b),
-        ops.DIV: lambda: _quotient(a, b),
-        ops.EXP: lambda: _power(a),
-        ops.LOG: lambda: _logarithm(a),
-    }
-    return known[function]() if function in known else _of_squares(function, a, b)
-
-
-def _quotient(a: Polynomial, b: Polynomial) -> Polynomial | None:
-    """A polynomial divided by a number, or a power by the sum of those of its block."""
-    if {*b} == {()}:
-        return a * Polynomial({(): 1 / b[()]}) if b[()] else None
-    power, total = _only(a), _only(b)
-    if isinstance(power, Power) and total == Powers(power.peak, power.peak.block):
-        return Polynomial.of(Softmax(power.peak))
-    return None
-
-
-def _power(values: Polynomial) -> Polynomial | None:
-    """The exponential of a tensor less the maximum of each block."""
-    peak = _peak_of(values)
-    return Polynomial.of(Power(peak)) if peak and values == _less_peak(peak) else None
-
-
-def _logarithm(values: Polynomial) -> Polynomial | None:
-    """The logarithm of a sum of powers."""
-    powers = _only(values)
-    return Polynomial.of(Logarithm(powers)) if isinstance(powers, Powers) else None
-
-
-def _only(values: Polynomial) -> Symbol | None:
-    """The symbol that is all of a polynomial."""
-    (factors, *_) = [*values, ()]
-    return factors[0] if len(factors) == 1 and values == Polynomial.of(factors[0]) else None
+    match function:
+        case ops.ADD:
+            return a + b
+        case ops.SUB:
+            return a - b
+        case ops.MUL | ops.SQUARE:
+            return a * b
+        case ops.NEG:
+            return a * Polynomial({(): -1.0})
+        case ops.SQUARED_DIFFERENCE:
+            return (a - b) * (a - b)
+        case ops.DIV if {*b} == {()}:
+            return a * Polynomial({(): 1 / b[()]}) if b[()] else None
+        case ops.DIV if (power := a.only(Power)) and b.only(Powers) == power.sum:
+            return Polynomial.of(Softmax(power.peak))
+        case ops.EXP if (peak := _peak_of(a)) and a == _less_peak(peak):
+            return Polynomial.of(Power(peak))
+        case ops.LOG if powers := a.only(Powers):
+            return Polynomial.of(Logarithm(powers))
+    return _of_squares(function, a, b)
 
 
 def _peak_of(values: Polynomial) -> Peak | None:
@@ -461,11 +456,10 @@ def _less_peak(peak: Peak) -> Polynomial:
     return Polynomial.of(peak.x) - Polynomial.of(peak)
 
 
-def _mean(block: int, divisor: float, x: Value) -> Polynomial:
-    return Polynomial.of(Mean(x, block), block / divisor)
-
-
-def _peak(block: int, x: Value) -> Polynomial:
+def _mean_or_peak(x: Value, block: int, divisor: float, is_sum: bool) -> Polynomial:
+    """The sums of blocks / `divisor`, or their maxima."""
+    if is_sum:
+        return Polynomial.of(Mean(x, block), block / divisor)
     return Polynomial.of(Peak(x, block))
 
 
@@ -476,15 +470,18 @@ def _of_squares(function: str, a: Polynomial, b: Polynomial) -> Polynomial | Non
     if len(rest) != 1 or len(rest[0][0]) != 1:
         return None
     (symbol,), coefficient = rest[0]
-    if function == ops.MAXIMUM and isinstance(symbol, Peak) and {*b} == {()}:
-        is_lowest = b[()] <= LOWEST  # no maximum is smaller, but that of -inf alone
-        return a if is_lowest and (coefficient, offset) == (1, 0) else None
-    if function == ops.MAXIMUM and isinstance(symbol, Squares) and {*b} == {()} and not offset:
-        return Polynomial.of(Larger(symbol, 1 / coefficient, b[()]))
-    if function == ops.RSQRT and isinstance(symbol, Squares):
-        return Polynomial.of(Scale(symbol, 1 / coefficient, offset, False))
-    if function == ops.RSQRT and isinstance(symbol, Larger) and (coefficient, offset) == (1, 0):
-        return Polynomial.of(Scale(symbol.squares, symbol.divisor, symbol.epsilon, True))
+    is_plain = (coefficient, offset) == (1, 0)
+    is_of_number = {*b} == {()}
+    match function, symbol:
+        case ops.MAXIMUM, Peak() if is_of_number:
+            # No maximum is smaller, but that of -inf alone.
+            return a if is_plain and b[()] <= LOWEST else None
+        case ops.MAXIMUM, Squares() as squares if is_of_number and not offset:
+            return Polynomial.of(Larger(squares, 1 / coefficient, b[()]))
+        case ops.RSQRT, Squares() as squares:
+            return Polynomial.of(Scale(squares, 1 / coefficient, offset, False))
+        case ops.RSQRT, Larger(squares, divisor, epsilon) if is_plain:
+            return Polynomial.of(Scale(squares, divisor, epsilon, True))
     return None
 
 

@@ -32,7 +32,9 @@ from gles_delegate.shaders.dispatch import (
     Operation,
     SessionInput,
     Value,
+    constants_of,
     stored_in_half,
+    values_of,
 )
 
 
@@ -94,8 +96,7 @@ class Plan(SegmentBoundary):
     @cached_property
     def constants(self) -> tuple[Const, ...]:
         """Each packed constant, in order of first use."""
-        reads = (read for d in self.dispatches for read in d.operands)
-        return tuple(dict.fromkeys(read for read in reads if isinstance(read, Const)))
+        return tuple(dict.fromkeys(c for d in self.dispatches for c in constants_of(d.operands)))
 
     @cached_property
     def live_ranges(self) -> dict[Value, tuple[int, int]]:
@@ -106,10 +107,9 @@ class Plan(SegmentBoundary):
         """
         lives: dict[Value, tuple[int, int]] = {}
         for i, dispatch in enumerate(self.dispatches):
-            for value in (*dispatch.operands, dispatch.output):
-                if isinstance(value, Value):
-                    outer, _ = self.inside.get(value, (value, 0))
-                    lives[outer] = (lives.get(outer, (i, i))[0], i)
+            for value in (*values_of(dispatch.operands), dispatch.output):
+                outer, _ = self.inside.get(value, (value, 0))
+                lives[outer] = (lives.get(outer, (i, i))[0], i)
         end = len(self.dispatches)
         for tensor, value in self.outputs.items():
             lives[value] = (-1 if tensor in self.results else lives.get(value, (-1, -1))[0], end)

@@ -82,22 +82,18 @@ class Plans:
 
     def plan(self, lowered: Lowered, ports: Mapping[int, Port]) -> Plan:
         """The plan of what `lower` returned, with these ports of bound inputs and outputs."""
-        plan = self._planned(lowered, ports)
+        size = next((size for size in self._sizes.values() if size.lowered is lowered), None)
+        if size is not None and size.plan is not None and size.plan[0] == ports:
+            plan = size.plan[1]
+        else:
+            choices = self.choices(lowered, self.nodes) if self.choices is not None else {}
+            plan = make_plan(lowered, self.nodes, self.limits, self.half, ports, choices)
+            if size is not None:
+                size.plan = dict(ports), plan
         if self._resizing.is_new:  # later plans share the programs of this one, chains do not
             plan = plan.chained(self.limits)
         if self.choices is None and self.limits.size_uniforms:
             plan = self._resizing.generalized(plan, self.limits.profile)
-        return plan
-
-    def _planned(self, lowered: Lowered, ports: Mapping[int, Port]) -> Plan:
-        """`make_plan`'s, or one of a size that came before."""
-        size = next((size for size in self._sizes.values() if size.lowered is lowered), None)
-        if size is not None and size.plan is not None and size.plan[0] == ports:
-            return size.plan[1]
-        choices = self.choices(lowered, self.nodes) if self.choices is not None else {}
-        plan = make_plan(lowered, self.nodes, self.limits, self.half, ports, choices)
-        if size is not None:
-            size.plan = dict(ports), plan
         return plan
 
 

@@ -9,8 +9,8 @@ from math import prod
 from gles_delegate.ops.lib.elementwise import DIV, MUL
 from gles_delegate.ops.lib.product import MatrixProduct
 from gles_delegate.ops.lib.views import Copy, View
-from gles_delegate.planning.rewriting import Edit, Is, Listing, Rule
-from gles_delegate.shaders.dispatch import Call, Define, Shape, Value
+from gles_delegate.planning.rewriting import Edit, Is, Listing, rule
+from gles_delegate.shaders.dispatch import Call, Define, Shape, Value, integers
 
 Dims = list[tuple[int, int]]
 """Sizes and strides."""
@@ -100,6 +100,7 @@ def _scales(call: Call) -> bool:
     return is_linear and call.number is not None
 
 
+@rule(Is(MatrixProduct))
 def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
     n = {name: value for name, value in product.defines.items() if isinstance(value, int)}
     for name, operand in zip("AB", product.reads, strict=True):
@@ -122,8 +123,7 @@ def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
         dims = max(len(found.sizes), n["DIMS"])
         defines |= {"DIMS": dims, **found.defines(name)}
         for key in _BY_MATRIX & defines.keys():
-            numbers = defines[key]
-            assert isinstance(numbers, tuple)
+            numbers = integers(defines[key])
             defines[key] = (1,) * (dims - len(numbers)) + numbers  # that coordinate is 0
         reads = tuple(found.x if read == operand else read for read in product.reads)
         epilogue = copy.epilogue + product.epilogue
@@ -132,5 +132,4 @@ def _where_they_lie(listing: Listing, product: MatrixProduct) -> Iterator[Edit]:
 
 def read_in_place(listing: Listing) -> None:
     """Read the matrices of a product where copies would take them from."""
-    rule = Rule(Is(MatrixProduct), _where_they_lie)
-    listing.rewrite(rule, rule)
+    listing.rewrite(_where_they_lie, _where_they_lie)

@@ -10,6 +10,7 @@ from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from types import UnionType
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ from gles_delegate.model.graph import Tensor
 from gles_delegate.ops.images import Pooling
 from gles_delegate.ops.lib.elementwise import Elementwise
 from gles_delegate.ops.lib.product import Convolution, Depthwise
-from gles_delegate.shaders.dispatch import Call, Operand, Operation, Value, every_call
+from gles_delegate.shaders.dispatch import Call, Operand, Operation, Value, every_call, values_of
 
 MAX_CALLS = 16
 """Maximum calls of an epilogue: compile time grows faster than a shader's length. Published models
@@ -68,7 +69,7 @@ class Edit:
     def reads(self) -> set[Value]:
         """What `made` reads of the listing's tensors."""
         inner = {operation.output for operation in self.made[:-1]}
-        return {o for d in self.made for o in d.operands if isinstance(o, Value)} - inner
+        return {o for d in self.made for o in values_of(d.operands)} - inner
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,11 @@ class Rule:
 
     def __call__(self, listing: Listing) -> None:
         listing.rewrite(self)
+
+
+def rule(pattern: Is | Tree) -> Callable[[Callable[..., Iterable[Edit]]], Rule]:
+    """Make the decorated function the edits of a rule; its docstring says what the rule does."""
+    return partial(Rule, pattern)
 
 
 class Listing:

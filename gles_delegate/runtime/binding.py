@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -43,6 +43,8 @@ class BoundBuffer:
     offset: int
     size: int
     watches: tuple[Watch, ...] = field(compare=False)
+    target: ClassVar[int] = 0
+    kind: ClassVar[str] = "bytes of a buffer"
 
     def overlaps(self, other: object) -> bool:
         return (
@@ -68,6 +70,7 @@ class SampledTextures:
     watches: tuple[Watch, ...]
     parameters_of: Callable[[ImageTransform], Array]
     region: BoundBuffer | None
+    kind: ClassVar[str] = "texture"
 
 
 @dataclass(frozen=True)
@@ -81,19 +84,26 @@ class WrittenTexture:
     format: int
     type: int
     watches: tuple[Watch, ...]
+    target: ClassVar[int] = gl_names.TEXTURE_2D
+    kind: ClassVar[str] = "texture"
 
 
 Resource: TypeAlias = BoundBuffer | SampledTextures | WrittenTexture
+"""What is bound to a tensor. Its `target` is that of textures, 0 for a buffer; `kind` is a word."""
 
 
 def changes(written: Resource, other: Resource) -> bool:
     """Whether writing to one changes what the other holds."""
-    if isinstance(written, BoundBuffer):
-        return written.overlaps(other.region if isinstance(other, SampledTextures) else other)
-    if isinstance(written, WrittenTexture) and isinstance(other, WrittenTexture):
-        return (written.name, written.level) == (other.name, other.level)
-    names = other.names if isinstance(other, SampledTextures) else ()
-    return isinstance(written, WrittenTexture) and written.name in names
+    match written, other:
+        case BoundBuffer() as buffer, SampledTextures(region=region):
+            return buffer.overlaps(region)
+        case BoundBuffer() as buffer, _:
+            return buffer.overlaps(other)
+        case WrittenTexture(name), SampledTextures(names):
+            return name in names
+        case WrittenTexture(name, level), WrittenTexture(other_name, other_level):
+            return (name, level) == (other_name, other_level)
+    return False
 
 
 @dataclass(frozen=True)
@@ -181,12 +191,18 @@ class TextureBinding:
         ):
             return False
         transforms = [each.transform or ImageTransform() for each in (self, other)]
-        pictures = {
+        pictures = [
             SampledPicture.of(transform, len(self.textures), False)
             for transform in transforms
             if isinstance(transform, ImageTransform)
-        }
-        return all(isinstance(t, ImageTransform) for t in transforms) and len(pictures) == 1
+        ]
+        return len(pictures) == 2 and pictures[0] == pictures[1]
+
+    @property
+    def sampling(self) -> ImageTransform:
+        """The transform of an input; raises TypeError if it is an output's."""
+        transform: ImageTransform = self._transform(ImageTransform, "ImageTransform, for an input")
+        return transform
 
     def resolve(self, edge: Edge, is_input: bool, gpu: GpuContext) -> tuple[Port, Resource]:
         """Its port and GL names for a tensor; raises ValueError if a texture does not fit."""
@@ -199,7 +215,7 @@ class TextureBinding:
         return (self._sampled if is_input else self._written)(edge, gpu)
 
     def _sampled(self, edge: Edge, gpu: GpuContext) -> tuple[Port, Resource]:
-        transform = self._transform(ImageTransform, "ImageTransform, for an input")
+        transform = self.sampling
         tensor = edge.tensor
         is_planar = transform.is_planar(edge.shape)
         channels = edge.shape[-3 if is_planar else -1]

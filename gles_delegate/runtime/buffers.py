@@ -80,10 +80,8 @@ class Buffers:
         Closing `undo` frees the new objects. Raises OutOfGpuMemoryError.
         """
         bound: dict[Allocation, TexelView] = {}
-        for index, value in self._in_place(resources).items():
+        for index, (value, resource) in self._in_place(resources).items():
             allocation = self._plan.allocations[value]
-            resource = resources[index]
-            assert isinstance(resource, BoundBuffer)
             if self.storage.resources.get(index) is resource and allocation in self.storage.bound:
                 bound[allocation] = self.storage.bound[allocation]
             else:
@@ -171,13 +169,13 @@ class Buffers:
             self._plan.allocations, self._constants, resources, bound, self._views, self._arena
         )
 
-    def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, Value]:
-        """By tensor index, the values that a bound buffer can hold itself."""
+    def _in_place(self, resources: Mapping[int, Resource]) -> dict[int, tuple[Value, BoundBuffer]]:
+        """By tensor index, the values that a bound buffer can hold itself, and the buffer."""
         plan = self._plan
         boundary = (*plan.inputs.items(), *plan.outputs.items(), *plan.variables.items())
         uses = Counter(value for _, value in boundary)
         inputs = [resources.get(index) for index in plan.inputs]
-        in_place: dict[int, Value] = {}
+        in_place: dict[int, tuple[Value, BoundBuffer]] = {}
         for index, value in boundary:
             resource = resources.get(index)
             if (
@@ -188,7 +186,7 @@ class Buffers:
                 # Inputs are read throughout the run, so nothing may overwrite them.
                 and (index in plan.inputs or not any(map(resource.overlaps, inputs)))
             ):
-                in_place[index] = value
+                in_place[index] = (value, resource)
         return in_place
 
     def _add_own_view(self, allocation: Allocation, undo: ExitStack) -> None:

@@ -32,7 +32,7 @@ from gles_delegate.runtime.binding import (
 )
 from gles_delegate.runtime.buffers import Storage
 from gles_delegate.shaders.assembly import SIZES, ShaderSource
-from gles_delegate.shaders.dispatch import Dispatch, Kind, Value
+from gles_delegate.shaders.dispatch import Dispatch, Kind, Value, values_of
 
 StateCache: TypeAlias = dict[object, object]  # the bindings after the calls recorded so far
 _WEIGHTS = "weights"  # the key of the texture in unit 0, which is the active one
@@ -116,7 +116,7 @@ class _Hazards:
     def found(self, group: Sequence[Dispatch]) -> bool:
         """Add what a dispatch, or a chain, reads and writes; whether it needs a barrier before."""
         outputs = {self._allocations[d.output] for d in group}
-        values = {v for d in group for v in d.operands if isinstance(v, Value)}
+        values = {v for d in group for v in values_of(d.operands)}
         values |= {d.output for d in group if d.partial}
         reads = {self._allocations[value] for value in values}
         is_late = any(self._written.overlap(a) or self._read.overlap(a) for a in outputs)
@@ -166,12 +166,10 @@ class Recorder:
         ]
 
     def _listed(self, calls: Sequence[GlCall], storage: Storage) -> CommandList:
-        bound = [r for r in storage.resources.values() if not isinstance(r, BoundBuffer)]
-        targets = {r.target for r in bound if isinstance(r, SampledTextures)}
-        external = gl_names.TEXTURE_EXTERNAL in targets
+        targets = {resource.target for resource in storage.resources.values()}
         textures: Callable[[], AbstractContextManager[None]] = nullcontext
-        if bound or self._plan.has_textures:
-            textures = partial(self._gpu.textures, external)
+        if any(targets) or self._plan.has_textures:
+            textures = partial(self._gpu.textures, gl_names.TEXTURE_EXTERNAL in targets)
         watches = [watch for r in storage.resources.values() for watch in r.watches]
         return CommandList(self._gpu, calls, watches, textures)
 
@@ -221,17 +219,15 @@ class Recorder:
         if inputs:
             yield self._call("glMemoryBarrier", _ENTRY_BARRIER)
         for index, value in inputs.items():
-            resource = resources[index]
             target = storage.view(value)
-            if isinstance(resource, BoundBuffer) and not storage.is_in_place(value):
-                source = (resource.name, resource.offset)
-                yield from self.copy(*source, target.name, target.offset, resource.size)
-            elif isinstance(resource, SampledTextures) and (region := resource.region):
-                row = REGION_BYTES // 2
-                for i in range(2):
-                    start = region.offset + i * row
-                    at = target.offset + i * 16
-                    yield from self.copy(region.name, start, target.name, at, row)
+            match resources[index]:
+                case BoundBuffer(name, offset, size) if not storage.is_in_place(value):
+                    yield from self.copy(name, offset, target.name, target.offset, size)
+                case SampledTextures(region=BoundBuffer(name, offset)):
+                    row = REGION_BYTES // 2
+                    for i in range(2):
+                        at = target.offset + i * 16
+                        yield from self.copy(name, offset + i * row, target.name, at, row)
 
     def _dispatch(self, storage: Storage) -> Iterator[GlCall]:
         cache: StateCache = {}
@@ -261,13 +257,12 @@ class Recorder:
         outputs = {i: value for i, value in self._plan.outputs.items() if i in resources}
         yield self._call("glMemoryBarrier", gl_names.ALL_BARRIERS if outputs else _EXIT_BARRIER)
         for index, value in outputs.items():
-            resource = resources[index]
             source = storage.view(value)
-            if isinstance(resource, WrittenTexture):
-                yield from self._write(source, resource)
-            elif isinstance(resource, BoundBuffer) and not storage.is_in_place(value):
-                target = (resource.name, resource.offset, resource.size)
-                yield from self.copy(source.name, source.offset, *target)
+            match resources[index]:
+                case WrittenTexture() as texture:
+                    yield from self._write(source, texture)
+                case BoundBuffer(name, offset, size) if not storage.is_in_place(value):
+                    yield from self.copy(source.name, source.offset, name, offset, size)
 
     def _use(self, program: int, sizes: tuple[int, ...], cache: StateCache) -> Iterator[GlCall]:
         if cache.get("program") != program:
@@ -339,7 +334,7 @@ class Recorder:
             yield self._call("glBindBufferRange", block, unit, *block_state)
 
     def _sample(self, dispatch: Dispatch, resources: Mapping[int, Resource]) -> Iterator[GlCall]:
-        (parameters,) = (v for v in dispatch.reads[:1] if isinstance(v, Value))
+        (parameters,) = values_of(dispatch.reads[:1])
         resource = resources[parameters.tensor]
         if not isinstance(resource, SampledTextures):
             raise TypeError(f"tensor {parameters.tensor} is sampled, but bound to {resource}")
@@ -354,8 +349,8 @@ class Recorder:
         for function, parameter, value in self._gl.unpack_state:
             yield self._call(function, parameter, value)
         yield self._call("glActiveTexture", gl_names.TEXTURE0)
-        yield self._call("glBindTexture", gl_names.TEXTURE_2D, texture.name)
+        yield self._call("glBindTexture", texture.target, texture.name)
         yield self._call("glBindBuffer", gl_names.PIXEL_UNPACK_BUFFER, source.name)
-        area = (gl_names.TEXTURE_2D, texture.level, 0, 0, texture.width, texture.height)
+        area = (texture.target, texture.level, 0, 0, texture.width, texture.height)
         yield self._call("glTexSubImage2D", *area, texture.format, texture.type, source.offset)
         yield self._call("glBindBuffer", gl_names.PIXEL_UNPACK_BUFFER, 0)

@@ -21,7 +21,7 @@ from gles_delegate.planning.memory import Allocation
 from gles_delegate.planning.plan import Plan
 from gles_delegate.runtime.buffers import Storage
 from gles_delegate.runtime.commands import Recorder
-from gles_delegate.shaders.dispatch import Dispatch, Value
+from gles_delegate.shaders.dispatch import Dispatch, Value, values_of
 from gles_delegate.support.closing import in_any_case, on_error, release_all
 
 _PATTERNS = (0x7FC0DEC0, 0x3E4C3E4C)
@@ -220,7 +220,7 @@ class _Region:
 
 def _regions(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Region]:
     """The bytes that a dispatch, or a chain, may read and write by the plan."""
-    values = {v for d in group for v in (*d.operands, d.output) if isinstance(v, Value)}
+    values = {v for d in group for v in (*values_of(d.operands), d.output)}
     ranges: list[tuple[int, int, int]] = []  # of a buffer each; those that meet are united
     for a in sorted({plan.allocations[v] for v in values}, key=lambda a: (a.buffer, a.offset)):
         if ranges and ranges[-1][0] == a.buffer and a.offset <= ranges[-1][2]:
@@ -237,7 +237,7 @@ def _regions(plan: Plan, group: tuple[Dispatch, ...]) -> list[_Region]:
 
     whole: set[Value] = set()  # what earlier members of the chain compute
     for dispatch in group:
-        for value in {v for v in dispatch.operands if isinstance(v, Value)} - whole:
+        for value in {*values_of(dispatch.operands)} - whole:
             region, words = part(value)
             region.reads[words] = True
         _mark_output(*part(dispatch.output), dispatch, dispatch.output in whole)

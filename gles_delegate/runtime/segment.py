@@ -15,7 +15,6 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.errors import DelegateError, OutOfGpuMemoryError
 from gles_delegate.gl.sync import Fence, wait_on_gpu
 from gles_delegate.gl.thread import GlThread
-from gles_delegate.image.transform import ImageTransform
 from gles_delegate.model.graph import Array
 from gles_delegate.planning.lowering import Lowered, Lowerings
 from gles_delegate.planning.plan import Plan
@@ -24,7 +23,6 @@ from gles_delegate.planning.ports import Edge, Port
 from gles_delegate.runtime.async_runs import AsyncRuns
 from gles_delegate.runtime.binding import (
     Binding,
-    BoundBuffer,
     Resource,
     SampledTextures,
     TextureBinding,
@@ -249,14 +247,13 @@ class Segment:
                 continue
             written = every[writer][i]
             if changes(written, every[user][j]):
-                kind = "bytes of a buffer" if isinstance(written, BoundBuffer) else "texture"
                 why = "a run would lose one of the results"
                 if not is_output:
                     why = f"node {user._nodes[0]} reads the input after the output is written"
                 raise ValueError(
                     f"cannot bind the output {i} {tensors[i].name!r} and the "
                     f"{'output' if is_output else 'input'} {j} {tensors[j].name!r} to the same "
-                    f"{kind}: {why}; unbind one, or bind it elsewhere"
+                    f"{written.kind}: {why}; unbind one, or bind it elsewhere"
                 )
 
     def set_transform(self, index: int, binding: TextureBinding) -> None:
@@ -266,9 +263,7 @@ class Segment:
         session = self.current.session
         resource = session.resources.get(index)
         if isinstance(resource, SampledTextures):
-            transform = binding.transform or ImageTransform()
-            assert isinstance(transform, ImageTransform)
-            resource = replace(resource, parameters=resource.parameters_of(transform))
+            resource = replace(resource, parameters=resource.parameters_of(binding.sampling))
             session.set_parameters(index, resource)
             self._bound_again.add(index)
 

@@ -98,9 +98,12 @@ class Store:
             (length,) = _LENGTH.unpack_from(content, start)
             blobs = content[start + _LENGTH.size + length :]
             header = json.loads(bytes(content[start + _LENGTH.size :][:length]))
-            entries: dict[str, bytes | memoryview] = {
-                str(key): _blob(blobs, *map(index, span)) for key, span in header["entries"].items()
-            }
+            entries: dict[str, bytes | memoryview] = {}
+            for key, span in header["entries"].items():
+                begin, size = map(index, span)
+                if not 0 <= begin <= begin + size <= len(blobs):
+                    raise ValueError(f"{size} bytes at {begin} of {len(blobs)}")
+                entries[str(key)] = blobs[begin : begin + size]
             owner = header["content"]
         except _CONTRADICTIONS as error:
             raise ValueError("it contradicts itself") from error
@@ -134,12 +137,6 @@ class Store:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-
-
-def _blob(blobs: memoryview, offset: int, size: int) -> memoryview:
-    if not 0 <= offset <= offset + size <= len(blobs):
-        raise ValueError(f"{size} bytes at {offset} of {len(blobs)}")
-    return blobs[offset : offset + size]
 
 
 def _text(value: object) -> bytes:

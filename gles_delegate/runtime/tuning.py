@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice, pairwise
@@ -142,7 +142,8 @@ def _fastest_alone(groups: Sequence[Group], graph: Graph, shared: Shared) -> Cho
     """Each node's fastest choice. A GPU changes its clock, so all are measured in turn with 0."""
     best = [(_WORTH, 0) for _ in groups]
     choices = sorted(set().union(*(group.kernels for group in groups)))
-    plans = {choice: _plan_of(groups, choice) for choice in choices}
+    kernels = {choice: [g.kernels.get(choice, ()) for g in groups] for choice in choices}
+    plans = {choice: plan_alone([*chain.from_iterable(own)]) for choice, own in kernels.items()}
     sources = {choice: sources_of(plan, shared.gpu) for choice, plan in plans.items()}
     with suppress(OutOfGpuMemoryError):  # a GPU's driver compiles all in the background
         shared.programs.take([*chain.from_iterable(sources.values())], None)
@@ -158,12 +159,6 @@ def _fastest_alone(groups: Sequence[Group], graph: Graph, shared: Shared) -> Cho
                     best[i] = min(best[i], (of_other / own, choice))
     chosen = zip(groups, best, strict=True)
     return {node: choice for group, (_, choice) in chosen if choice for node in group.nodes}
-
-
-def _plan_of(groups: Iterable[Group], choice: int) -> Plan:
-    """The kernels that groups have with a choice alone."""
-    kernels = (group.kernels.get(choice, ()) for group in groups)
-    return plan_alone([*chain.from_iterable(kernels)])
 
 
 @contextmanager

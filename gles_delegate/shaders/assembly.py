@@ -198,12 +198,14 @@ class _Numbers:
 
 def _define(name: str, value: Define, uniforms: Set[NumberKey], numbers: _Numbers) -> Define:
     """The value of a define, with its numbers among `uniforms` replaced."""
-    if isinstance(value, str):
-        return value
-    if not isinstance(value, tuple):
-        return numbers.text(value) if (name, 0) in uniforms else value
-    texts = (numbers.text(n) if (name, i) in uniforms else str(n) for i, n in enumerate(value))
-    return f"int[{len(value)}]({', '.join(texts)})"
+    match value:
+        case str():
+            return value
+        case tuple():
+            elements = enumerate(value)
+            texts = (numbers.text(n) if (name, i) in uniforms else str(n) for i, n in elements)
+            return f"int[{len(value)}]({', '.join(texts)})"
+    return numbers.text(value) if (name, 0) in uniforms else value
 
 
 def _literal(value: Define) -> str:

@@ -39,7 +39,15 @@ int chain_pixel = 0, chain_slice = 0;
 
 def assemble_chain(chain: DispatchChain, limits: Limits, header: str = ES_HEADER) -> ShaderSource:
     """The shader of a chain, whose work group is one SIMD vector of `Limits.simd_lanes`."""
-    parts: list[str] = [header, *_declarations(chain, limits), _MACROS]
+    parts = [header, f"layout(local_size_x = {limits.simd_lanes}) in;\n"]
+    for i, (_, kind) in enumerate(chain.blocks):
+        block = f"coherent buffer Block{i} {{ {TYPES[kind]['ELEMENT']} block{i}[]; }};"
+        parts.append(f"layout(std430, binding = {i}) {block}\n")
+    for i, const in enumerate(chain.images):
+        types = TYPES[const.kind]
+        image = f"readonly uniform highp {types['IMAGE']} image{i};"
+        parts.append(f"layout({types['FORMAT']}, binding = {i}) {image}\n")
+    parts.append(_MACROS)
     lines = list(_lines("chain", "".join(parts)))
     for number, member in enumerate(chain.members):
         before, code, after, code_lines = _member(chain, number, member, limits)
@@ -53,17 +61,6 @@ def assemble_chain(chain: DispatchChain, limits: Limits, header: str = ES_HEADER
 
 def _lines(name: str, text: str) -> Iterator[tuple[str, int]]:
     return ((name, i + 1) for i in range(text.count("\n")))
-
-
-def _declarations(chain: DispatchChain, limits: Limits) -> Iterator[str]:
-    yield f"layout(local_size_x = {limits.simd_lanes}) in;\n"
-    for i, (_, kind) in enumerate(chain.blocks):
-        block = f"coherent buffer Block{i} {{ {TYPES[kind]['ELEMENT']} block{i}[]; }};"
-        yield f"layout(std430, binding = {i}) {block}\n"
-    for i, const in enumerate(chain.images):
-        types = TYPES[const.kind]
-        image = f"readonly uniform highp {types['IMAGE']} image{i};"
-        yield f"layout({types['FORMAT']}, binding = {i}) {image}\n"
 
 
 def _member(

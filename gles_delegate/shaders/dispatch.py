@@ -61,6 +61,11 @@ class _Texels:
     def nbytes(self) -> int:
         return self.texels * self.texel_bytes
 
+    @property
+    def tensor_shape(self) -> Shape | None:
+        """The shape of the TFLite tensor that it is; None if it is not a whole one."""
+        return None
+
     def size_defines(self, prefix: str) -> dict[str, Define]:
         """Defines of its sizes, with at least one channel to divide by."""
         return {f"{prefix}_CHANNELS": max(self.channels, 1), f"{prefix}_PIXELS": self.pixels}
@@ -97,8 +102,12 @@ class Value(_Texels):
         return Value(tensor, (2, *shape), _COMPLEX)
 
     @property
+    def tensors(self) -> tuple[int, ...]:
+        """Its tensor, as `Const.tensors`."""
+        return (self.tensor,)
+
+    @property
     def tensor_shape(self) -> Shape | None:
-        """The shape of the tensor; None for an intermediate result."""
         shapes: dict[str, Shape] = {"": self.shape, _COMPLEX: self.shape[1:], _COMPLEX_SCALAR: ()}
         return shapes.get(self.name)
 
@@ -149,6 +158,28 @@ class Const(_Texels):
 
 
 Operand: TypeAlias = Value | Const
+
+
+def values_of(operands: Iterable[Operand]) -> list[Value]:
+    """The operands that are not constants, in order."""
+    return [operand for operand in operands if isinstance(operand, Value)]
+
+
+def constants_of(operands: Iterable[Operand]) -> list[Const]:
+    """The operands that are constants, in order."""
+    return [operand for operand in operands if isinstance(operand, Const)]
+
+
+def integer(define: Argument) -> int:
+    """A define, or an argument of a `Const`, that is one integer."""
+    assert isinstance(define, int)
+    return define
+
+
+def integers(define: Define) -> tuple[int, ...]:
+    """A define that is a tuple."""
+    assert isinstance(define, tuple)
+    return define
 
 
 OperandT = TypeVar("OperandT", bound=Operand)
@@ -417,13 +448,13 @@ class Dispatch(Operation):
 
     def sized(self: DispatchT, *names: str) -> DispatchT:
         """Return a copy with these of `defines` moved to `sizes`."""
-        sizes = dict(self.sizes)
-        for name in names:
-            size = self.defines[name]
-            assert isinstance(size, int), name
-            sizes[name] = size
+        sizes = {**self.sizes, **{name: integer(self.defines[name]) for name in names}}
         defines = {name: value for name, value in self.defines.items() if name not in names}
         return replace(self, defines=defines, sizes=sizes)
+
+    def by_pixel(self) -> Dispatch:
+        """The same with one pixel an invocation, if its shader has an unrolled loop over them."""
+        return self
 
     @property
     def is_empty(self) -> bool:
@@ -516,6 +547,10 @@ class Alias:
     node: int
     output: Value
     source: Value
+
+    @property
+    def reads(self) -> tuple[Operand, ...]:
+        return (self.source,)
 
 
 Step: TypeAlias = Operation | Alias

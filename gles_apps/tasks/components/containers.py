@@ -303,8 +303,8 @@ class EmbeddingResult:
 
 
 @dataclass
-class Landmark:
-    """A point in meters, from the object's middle."""
+class _Landmark:
+    """What landmarks have in any unit."""
 
     x: float | None = None
     y: float | None = None
@@ -315,15 +315,13 @@ class Landmark:
 
 
 @dataclass
-class NormalizedLandmark:
-    """A point in shares of the picture's width and height; z is in shares of its width."""
+class Landmark(_Landmark):
+    """A point in meters, from the object's middle."""
 
-    x: float | None = None
-    y: float | None = None
-    z: float | None = None
-    visibility: float | None = None
-    presence: float | None = None
-    name: str | None = None
+
+@dataclass
+class NormalizedLandmark(_Landmark):
+    """A point in shares of the picture's width and height; z is in shares of its width."""
 
 
 @dataclass

@@ -114,6 +114,10 @@ class Elementwise(Dispatch):
 
     function: str
 
+    def by_pixel(self) -> Elementwise:
+        grid = replace(self.grid, pixels=self.output.pixels)
+        return replace(self, grid=grid, defines={**self.defines, "PER_LANE": 1})
+
 
 def elementwise(
     node: NodeView,

@@ -195,7 +195,11 @@ def product(
         inputs: Positions of the weights and of the biases, which may be absent.
     """
     weights, operands = Weights.of(node, inputs)
-    merged = _merged(groups, x.channels, output.channels)
+    # The fewest neighboring groups that together read and write whole slices, or all groups.
+    channels = (x.channels, output.channels)
+    divisors = (n for n in range(1, groups) if groups % n == 0)
+    whole = (n for n in divisors if all(n * count // groups % 4 == 0 for count in channels))
+    merged = next(whole, groups)
     if merged > 1 and operands:
         raise Unsupported("grouped convolution with weights computed at run time")
     return Convolution(
@@ -208,12 +212,3 @@ def product(
         window=None if window is not None and window.is_pointwise else window,
         groups=(groups, merged),
     )
-
-
-def _merged(groups: int, inputs: int, outputs: int) -> int:
-    """The fewest neighboring groups that together read and write whole slices, or all groups."""
-    for count in range(1, groups):
-        whole = groups % count or count * inputs // groups % 4 or count * outputs // groups % 4
-        if not whole:
-            return count
-    return groups

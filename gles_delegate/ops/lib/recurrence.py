@@ -20,9 +20,8 @@ from gles_delegate.ops.lib.elementwise import elementwise
 from gles_delegate.ops.lib.grid import WORK_GROUP, make_grid, with_reduction_lanes
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.product import product
-from gles_delegate.ops.lib.views import Target, View, viewed
+from gles_delegate.ops.lib.views import Target, View, assigned, viewed
 from gles_delegate.shaders.dispatch import (
-    Alias,
     Const,
     Define,
     Dispatch,
@@ -170,8 +169,7 @@ class StateSequence:
             before = node.input(i)
             after = node.scratch(before.shape, f"{self.name}state{i}")
             steps.append(self.final(after, channel))
-            if isinstance(before, Value):
-                steps.append(Alias(node.index, before, after))
+            steps += assigned(node, before, after)
         return steps
 
     def final(self, output: Value, channel: int) -> Step:

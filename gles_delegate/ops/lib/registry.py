@@ -114,6 +114,16 @@ def declare(*names: str, **facts: Any) -> None:
     _OPS.update(dict.fromkeys(names, Op(**facts)))
 
 
+def folds(*names: str, **facts: Any) -> Callable[[Fold], Fold]:
+    """Register the decorated function as `Op.fold` of ops without a lowering."""
+
+    def register(fold: Fold) -> Fold:
+        declare(*names, fold=fold, **facts)
+        return fold
+
+    return register
+
+
 def op_of(name: str) -> Op:
     """The entry of an op, or an entry with the defaults."""
     return _OPS.get(name, _UNKNOWN)

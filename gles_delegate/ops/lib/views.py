@@ -23,6 +23,7 @@ from gles_delegate.shaders.dispatch import (
     Shape,
     Step,
     Value,
+    values_of,
 )
 
 Mirror: TypeAlias = Literal["", "REFLECT", "SYMMETRIC", "WRAP"]
@@ -314,6 +315,11 @@ def reshaped_as(node: NodeView, source: Operand, output: Value) -> Step:
     return viewed(node, source, output, View((output.elements,), (1,)))
 
 
+def assigned(node: NodeView, state: Operand, now: Value) -> list[Step]:
+    """Assign to a state that the next run reads; nothing if it is a constant."""
+    return [Alias(node.index, before, now) for before in values_of([state])]
+
+
 def same_texels(a: Operand, b: Operand) -> bool:
     """Whether two shapes lay out the same elements in the same texels."""
     if a.elements != b.elements:
@@ -324,7 +330,7 @@ def same_texels(a: Operand, b: Operand) -> bool:
 def moved_output(node: NodeView, x: Operand, shape: Iterable[int], i: int = 0) -> Value:
     """Output `i`, which holds elements of the input `x` and has its type and quantization."""
     output = node.output(shape, i, x.kind)
-    index = x.tensor if isinstance(x, Value) else x.tensors[0]
+    index = x.tensors[0]
     source, target = node.graph.tensors[index], node.graph.tensors[output.tensor]
     if meaning(source) != meaning(target):
         raise Unsupported(
