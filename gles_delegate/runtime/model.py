@@ -63,10 +63,10 @@ class BoundModel:
             options.last_delegate_node_index,
         )
         halves = [_stores_half(each.default, gpu.limits, options) for each in lowerings]
-        self._variables = Variables(graph, thread)
         self._shared = Shared(
             gpu, Constants(gpu), Programs(gpu), _store(graph, thread, options, halves[0]), progress
         )
+        self._variables = Variables(graph, thread)
         self.subgraphs: dict[int, Delegation] = {}
         for each, partition, half in zip(lowerings, partitions, halves, strict=True):
             is_first = not self.subgraphs
