@@ -128,7 +128,5 @@ def _is_small(dispatch: Dispatch, limits: Limits) -> bool:
 
 
 def _passes(dispatch: Dispatch, limits: Limits) -> int:
-    """An upper bound of a vector's passes through loops, each of which reads a constant's texel."""
-    constants = (each.texels for each in constants_of(dispatch.operands))
-    passes = dispatch.passes or max(constants, default=4)
-    return ceil(prod(invocations(dispatch)) / limits.simd_lanes) * (1 + passes)
+    """An upper bound of a vector's passes through loops."""
+    return ceil(prod(invocations(dispatch)) / limits.simd_lanes) * (1 + dispatch.most_passes)

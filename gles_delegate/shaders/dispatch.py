@@ -452,6 +452,11 @@ class Dispatch(Operation):
         defines = {name: value for name, value in self.defines.items() if name not in names}
         return replace(self, defines=defines, sizes=sizes)
 
+    @property
+    def most_passes(self) -> int:
+        """`passes`, or, as a loop may read them all, the texels of the largest constant."""
+        return self.passes or max((c.texels for c in constants_of(self.operands)), default=4)
+
     def by_pixel(self) -> Dispatch:
         """The same with one pixel an invocation, if its shader has an unrolled loop over them."""
         return self

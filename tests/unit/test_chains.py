@@ -73,6 +73,17 @@ def test_constants_that_are_no_buffer_texture_are_apart(net: Pools) -> None:
     assert [len(g) for g in plan.groups if any(d.shader == "conv_2d" for d in g)] == [1]
 
 
+def test_a_function_reads_one_texel_of_a_constant(net: Pools) -> None:
+    """No loop goes over all of them, as in a product with weights."""
+    x = net.feed((1, 14, 14, 16))
+    mask = net.constant(net.normal((1, 14, 14, 16)) > 0)
+    minus = net.constant(np.float32(-1e9))
+    masked = net.op("SELECT_V2", [mask, net.pools(x, 1), minus], [net.tensor((1, 14, 14, 16))])
+    plan = net.plan(net.pools(masked, 1))
+    assert "elementwise" in [dispatch.shader for dispatch in plan.dispatches]
+    assert lengths(plan) == [len(plan.dispatches)]
+
+
 def test_tiles_are_apart_in_a_larger_network(net: Pools) -> None:
     """They would be compiled once more."""
     large = net.pools(net.feed(LARGE), 1)

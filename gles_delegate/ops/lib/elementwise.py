@@ -114,6 +114,10 @@ class Elementwise(Dispatch):
 
     function: str
 
+    @property
+    def most_passes(self) -> int:
+        return self.passes or 1  # it reads one texel of each operand
+
     def by_pixel(self) -> Elementwise:
         grid = replace(self.grid, pixels=self.output.pixels)
         return replace(self, grid=grid, defines={**self.defines, "PER_LANE": 1})
