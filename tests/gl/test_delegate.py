@@ -433,9 +433,11 @@ def test_a_resize_frees_what_it_replaces(egl: gd.EglContext) -> None:
         assert after == before
 
 
-def fail_at(count: int, make: Callable[..., Any], error: Exception) -> Callable[..., Any]:
-    """`make`, whose call number `count` raises."""
-    calls = iter(range(count + 1))
+def fail_at(
+    count: int, make: Callable[..., Any], error: Exception, calls: Iterator[int] | None = None
+) -> Callable[..., Any]:
+    """`make`, whose call number `count` raises; `calls` counts those of several functions."""
+    calls = iter(range(count + 1)) if calls is None else calls
 
     def wrapper(*arguments: Any) -> Any:
         if next(calls, -1) == count:
@@ -467,11 +469,12 @@ def break_buffer(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
 def break_function(name: str) -> Callable[[pytest.MonkeyPatch, int], None]:
     def install(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         checked = Functions.__getattr__
+        calls = iter(range(count + 1))  # of the functions of all threads that compile
 
         def getattr_(self: Functions, asked: str) -> Callable[..., Any]:
             if asked != name:
                 return checked(self, asked)
-            wrapper = fail_at(count, checked(self, name), gd.GLError(name))
+            wrapper = fail_at(count, checked(self, name), gd.GLError(name), calls)
             setattr(self, name, wrapper)
             return wrapper
 
