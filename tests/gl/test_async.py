@@ -313,6 +313,17 @@ def test_a_run_on_an_own_thread_returns_at_once(held: threading.Event) -> None:
         close_to(interpreter.get_tensor(y), 3)
 
 
+def test_what_is_left_of_a_timeout_is_for_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeouts: list[float | None] = []
+    monkeypatch.setattr(gd.Fence, "wait", lambda _, timeout=None: timeouts.append(timeout) or True)
+    with gd.GpuDelegate(OWN_THREAD) as delegate:
+        interpreter = allocated(delegate)
+        feed(interpreter, 2)
+        assert interpreter.invoke_async().wait(60)
+    assert timeouts[0] is not None
+    assert 0 < timeouts[0] <= 60
+
+
 @pytest.mark.parametrize("own_thread", [False, True])
 def test_a_run_can_be_awaited(own_thread: bool) -> None:
     async def run(interpreter: gd.Interpreter) -> list[Any]:

@@ -149,6 +149,7 @@ def floats() -> bytes:
         (truncated("tiff"), 400, "expected a picture"),
         (truncated("gif"), 400, "expected a picture"),
         (floats(), 400, "expected a picture with 8 or 16 bits per channel, found floats"),
+        (png(1024, 1024), 200, ""),
         (png(1200, 1000), 413, "a picture of at most 1048576 pixels"),
         (png(13_000, 10), 200, ""),
         (png(13_000, 13_000, rows=10)[:300], 413, "a picture of at most 1048576 pixels"),

@@ -5,6 +5,7 @@ from inspect import isclass, isfunction
 
 import pytest
 
+import gles_delegate
 from gles_delegate import Interpreter
 from tests.conftest import TIERS, Require
 from tests.unit.test_api_pages import MODULES
@@ -24,3 +25,9 @@ def test_public_names_have_docstrings(module: str, require: Require) -> None:
 def test_pyright_takes_an_interpreter_for_what_it_describes() -> None:
     """To it, a cached_property suits no property of a protocol."""
     assert isinstance(vars(Interpreter)["metadata"], property)
+
+
+def test_names_that_are_not_there() -> None:
+    assert not hasattr(gles_delegate, "Interpretor")
+    with pytest.raises(AttributeError, match=r"no attribute 'tasks': .*gles_apps\.tasks"):
+        gles_delegate.__getattr__("tasks")

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from gles_apps import vision
+from gles_apps.tasks.vision.face_landmarker import _face_depth
 from gles_apps.vision import landmarks as module
 from gles_apps.vision.detection import sigmoid
 from gles_apps.vision.landmarks import read_face, read_hand, read_pose, refine_by_heat
@@ -195,3 +196,9 @@ def test_metres_turn_with_the_region() -> None:
     assert actual.world is not None
     np.testing.assert_allclose(actual.world, np.array([[0.0, 0.5, 0.25]]), atol=1e-12)
     assert replace(body, world=None).to_picture(transform, PICTURE, (256, 256)).world is None
+
+
+@pytest.mark.parametrize(("rotation", "scale"), [(0, 1), (90, 0.5), (30, (0.75 + 0.0625) ** 0.5)])
+def test_depths_of_a_turned_face_in_a_wide_picture(rotation: float, scale: float) -> None:
+    region = Region((60, 40), 30, 30, rotation)
+    assert _face_depth(region, (200, 100)) == pytest.approx(scale)
