@@ -91,10 +91,9 @@ class TaskPredictor:
         Raises:
             ValueError: There is no column of pictures.
         """
-        feeds = self.prepare(batch)
-        column = "image" if "image" in batch else next(iter(batch))
+        column = _column_of_pictures(batch)
         kept = {name: np.asarray(each) for name, each in batch.items() if name != column}
-        return kept | self.compute(feeds)
+        return kept | self.compute(self.prepare(batch))
 
     def prepare(self, batch: Mapping[str, Any]) -> Batch:
         """The pictures of a batch, decoded.
@@ -102,12 +101,9 @@ class TaskPredictor:
         Raises:
             ValueError: There is no column of pictures, or a row is not a picture.
         """
-        column = "image" if "image" in batch else next(iter(batch), "")
-        if column not in batch or (column != "image" and len(batch) > 1):
-            raise ValueError(f"expected a column 'image', found {sorted(batch)}")
         images = [
             Image(ImageFormat.SRGB, np.asarray(converted_picture(picture_of(row), "RGB")))
-            for row in batch[column]
+            for row in batch[_column_of_pictures(batch)]
         ]
         return {"image": _objects(images)}
 
@@ -143,6 +139,14 @@ class TaskPredictor:
     def _release(self) -> None:
         if self._context is not None:
             self._context.release()
+
+
+def _column_of_pictures(batch: Mapping[str, Any]) -> str:
+    """The column "image", or the only one; raises ValueError if there is none."""
+    column = "image" if "image" in batch else next(iter(batch), "")
+    if column not in batch or (column != "image" and len(batch) > 1):
+        raise ValueError(f"expected a column 'image', found {sorted(batch)}")
+    return column
 
 
 def _objects(things: list[Any]) -> Array:

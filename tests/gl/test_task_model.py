@@ -121,6 +121,18 @@ def test_predictors_take_a_model_in_every_form(kind: Any, source: Any, path: Pat
     assert [len(column) for column in results.values()] == [1]
 
 
+def test_a_task_keeps_the_columns_beside_the_pictures(path: Path) -> None:
+    pictures = [np.zeros((9, 9, 3), np.uint8)] * 2
+    with closing(TaskPredictor(path)) as predictor:
+        results = predictor({"name": ["a", "b"], "image": pictures})
+        alone = predictor({"picture": pictures})
+        with pytest.raises(ValueError, match=r"column 'image', found \['name', 'picture'\]"):
+            predictor({"name": ["a", "b"], "picture": pictures})
+    assert [*results] == ["name", "results"]
+    assert results["name"].tolist() == ["a", "b"]
+    assert [*alone] == ["results"]
+
+
 def test_threads_share_a_model(path: Path) -> None:
     base = mp.BaseOptions(path)
     expected = rows(TaskModel.of(base), base)
