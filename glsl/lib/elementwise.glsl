@@ -40,14 +40,15 @@ vec4 ELU(vec4 x) {
   vec4 below = mix(near, exp(x) - 1.0, lessThan(x, vec4(-0.25)));
   return mix(below, x, greaterThanEqual(x, vec4(0.0)));
 }
+// The sign's bit, since compilers take x - x for 0 where x is infinite or NaN, too.
+vec4 NEG(vec4 x) { return intBitsToFloat(floatBitsToInt(x) + int(0x80000000u)); }
 vec4 LEAKY_RELU(vec4 x, float alpha) {
-  return keep_nan(mix(alpha * x, x, greaterThan(x, vec4(0.0))), x);
+  vec4 below = alpha == 0.0 ? x + NEG(x) : alpha * x;  // which compilers take for 0, too
+  return keep_nan(mix(below, x, greaterThan(x, vec4(0.0))), x);
 }
 vec4 HARD_SWISH(vec4 x) { return keep_nan(x * (clamp(x + 3.0, 0.0, 6.0) / 6.0), x); }
 
 vec4 ABS(vec4 x) { return abs(x); }
-// The sign's bit, since compilers take x - x for 0 where x is infinite or NaN, too.
-vec4 NEG(vec4 x) { return intBitsToFloat(floatBitsToInt(x) + int(0x80000000u)); }
 vec4 SIGN(vec4 x) { return keep_nan(sign(x), x); }
 ivec4 ABS(ivec4 x) { return abs(x); }
 ivec4 NEG(ivec4 x) { return -x; }

@@ -69,6 +69,14 @@ def test_functions_of_a_constant_number(
     assert_close(run(content, s.feeds), run_litert(content, s.feeds), special=True)
 
 
+@pytest.mark.parametrize("alpha", [0, -0.0, 0.3, -1])
+def test_a_slope_of_infinity(alpha: float) -> None:
+    s = sketch()
+    y = s.op("LEAKY_RELU", [s.feed(values=np.resize(SPECIAL, (2, 3, 9)))], alpha=alpha)
+    ours, theirs = both(s, y)
+    assert_close(ours, theirs, special=True)
+
+
 @pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "DIV", "SQUARED_DIFFERENCE", "FLOOR_MOD"])
 @pytest.mark.parametrize("sign", ["same", "NEG"])
 def test_functions_of_a_number_and_itself(op: str, sign: str) -> None:
