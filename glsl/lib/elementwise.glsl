@@ -43,7 +43,8 @@ vec4 ELU(vec4 x) {
 // The sign's bit, since compilers take x - x for 0 where x is infinite or NaN, too.
 vec4 NEG(vec4 x) { return intBitsToFloat(floatBitsToInt(x) + int(0x80000000u)); }
 vec4 LEAKY_RELU(vec4 x, float alpha) {
-  vec4 below = alpha == 0.0 ? x + NEG(x) : alpha * x;  // which compilers take for 0, too
+  // Compilers take a product with a literal 0 for 0.
+  vec4 below = alpha == 0.0 ? x + NEG(x) : alpha * x;
   return keep_nan(mix(below, x, greaterThan(x, vec4(0.0))), x);
 }
 vec4 HARD_SWISH(vec4 x) { return keep_nan(x * (clamp(x + 3.0, 0.0, 6.0) / 6.0), x); }
