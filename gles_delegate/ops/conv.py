@@ -198,7 +198,7 @@ def _transposed(
     # Larger strides give the same from the only pixel of `x`, and phases without pixels.
     stride_h, stride_w = min(window.stride_h, out_h or 1), min(window.stride_w, out_w or 1)
     window = replace(window, stride_h=stride_h, stride_w=stride_w)
-    weights, operands = Weights.of(node, (1, bias))
+    weights, operands = Weights.of(node, (1, bias), output.channels)
     return [
         TransposedConvolution(
             node=node.index,
@@ -295,7 +295,7 @@ def _convolution(
 ) -> list[Step]:
     """The convolution, with weights and biases at `inputs`."""
     output = node.output(shape)
-    weights, operands = Weights.of(node, inputs)
+    weights, operands = Weights.of(node, inputs, output.channels)
     taps = prod(weights.shape[:3])
     return [
         Convolution3D(

@@ -35,7 +35,7 @@ def depthwise_conv_2d(node: NodeView, options: DepthwiseConv2DOptions) -> list[S
         raise UnfitSizes(f"weights of shape {list(node.shape(1))} on {channels} channels")
     window = Window.of(options, (height, width), (kernel_h, kernel_w))
     output = node.output((batch, window.out_h, window.out_w, outputs))
-    weights, operands = Weights.of(node, (1, 2))
+    weights, operands = Weights.of(node, (1, 2), outputs)
     return [
         Depthwise(
             node=node.index,

@@ -1,6 +1,7 @@
 """`HolisticLandmarker` beside MediaPipe's rules, with twins of its networks."""
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +266,11 @@ def test_results_draw_themselves_and_have_rows(bundle: bytes, picture: mp.Image)
     assert all(row.keys() - {"box"} <= FIELDS.keys() for row in rows)
     drawing = Drawing(picture.size)
     result.draw(drawing)
+    parts = ("pose", "face", "left_hand", "right_hand")
+    for part in parts:
+        less = Drawing(picture.size)
+        replace(result, **{f"{part}_landmarks": []}).draw(less)
+        assert 0 < len(less.items) < len(drawing.items), part
     none = type(result)([], [], [], [], [], [], [])
     none.draw(drawing)
     assert none.rows(picture.size) == []

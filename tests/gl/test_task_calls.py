@@ -936,6 +936,8 @@ def test_regions_of_interest(expected: Any) -> None:
         for region, text in (
             (containers.RectF(left=0.5, top=0, right=0.5, bottom=1), "left < right"),
             (containers.RectF(left=-0.1, top=0, right=0.5, bottom=1), "in \\[0,1\\]"),
+            (containers.RectF(left=0.1, top=-0.1, right=0.5, bottom=1), "in \\[0,1\\]"),
+            (containers.RectF(left=0.1, top=0, right=0.5, bottom=1.1), "in \\[0,1\\]"),
         ):
             with pytest.raises(ValueError, match=text):
                 segmenter.segment(image(FRAME), vision.ImageProcessingOptions(region))

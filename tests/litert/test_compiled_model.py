@@ -252,6 +252,17 @@ def test_a_failure_of_the_delegate_has_its_reason() -> None:
     assert not environment.delegates
 
 
+def test_what_ends_a_program_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl+C while LiteRT waits for the accelerator is no error of LiteRT."""
+
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gles_delegate.hosts.environment._Compiled", interrupted)
+    with pytest.raises(KeyboardInterrupt), gd.litert_environment() as environment:
+        compiled(environment, layers()[0])
+
+
 def test_litert_s_own_error_passes_where_the_gpu_alone_lacks_nodes() -> None:
     with pytest.raises(RuntimeError, match="ERROR") as caught, gd.litert_environment() as e:
         compiled(e, split()[0])

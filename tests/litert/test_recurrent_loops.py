@@ -177,8 +177,11 @@ def test_dispatches_of_unrolled_cells_do_not_grow_with_steps() -> None:
     assert counts[0] == counts[1]
 
 
-@pytest.mark.parametrize(("cell", "damage"), [("lstm", "fed"), ("gru", "fed"), ("gru", "one")])
-def test_steps_that_depend_on_others_stay_apart(cell: str, damage: str) -> None:
+@pytest.mark.parametrize(
+    ("cell", "damage"),
+    [("lstm", "fed"), ("gru", "fed"), ("gru", "one"), ("lstm", "weights"), ("gru", "weights")],
+)
+def test_steps_of_another_form_stay_apart(cell: str, damage: str) -> None:
     s, content = unrolled_model(KerasLayer(cell, depth=8, damage=damage))
     assert all(
         len(layer.node.outputs) < 5 for layer in lower_graph(read_model(content), Limits()).layers

@@ -180,6 +180,9 @@ class KerasLayer:
         constant = self._constant(b, weights, quantization=stored)
         if self.dtype == "float16":
             constant = b.op("DEQUANTIZE", [constant], [b.tensor(weights.shape)])
+        if self.damage == "weights":
+            assert isinstance(b, Sketch)
+            constant = b.op("ABS", [b.feed(weights.shape)])
         biases = [self._constant(b, self._normal(rows))] if bias else [-1]
         activation = "RELU" if self.damage == "activation" else "NONE"
         inputs = [x, constant, *biases]

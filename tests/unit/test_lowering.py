@@ -405,6 +405,35 @@ def test_weights_with_scales_along_another_axis(
         assert [*reasons.values()] == ([expected] if other != axis else [])
 
 
+PRODUCTS = {
+    "CONV_2D": ((1, 4, 4, 8), (6, 1, 1, 8)),
+    "DEPTHWISE_CONV_2D": ((1, 4, 4, 6), (1, 3, 3, 6)),
+    "FULLY_CONNECTED": ((3, 8), (6, 8)),
+    "TRANSPOSE_CONV": ((1, 4, 4, 8), (6, 1, 1, 8)),
+    "CONV_3D": ((1, 4, 4, 4, 8), (1, 1, 1, 8, 6)),
+}
+"""Shapes of an input and of weights for six channels."""
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize("runtime", [False, True])
+def test_products_have_a_bias_for_each_channel(name: str, runtime: bool) -> None:
+    for count in (6, 5, 1):
+        s = Sketch(np.random.default_rng(0))
+        size = s.constant(np.int32([1, 4, 4, 6]))
+        inputs = [s.feed(shape) for shape in PRODUCTS[name]]
+        if not runtime:
+            inputs[1] = s.constant(s.normal(PRODUCTS[name][1]))
+        inputs.append(s.constant(s.normal((count,))))
+        if name == "TRANSPOSE_CONV":
+            inputs = [size, inputs[1], inputs[0], inputs[2]]
+        axes = {"FULLY_CONNECTED": "", "CONV_3D": "dhw"}.get(name, "hw")
+        strides = {f"stride_{axis}": 1 for axis in axes}
+        content = s.build([s.op(name, inputs, [s.tensor(None)], **strides)])
+        reasons = [*lower_graph(read_model(content), Limits()).reasons.values()]
+        assert ("biases" in str(reasons)) == (count != 6), reasons
+
+
 def test_a_damaged_node_with_biases_of_another_scale() -> None:
     """The biases with the products' scale are a new tensor, which the message lists, too."""
     b = ModelBuilder()

@@ -258,6 +258,15 @@ def test_a_letterbox_of_whole_pixels() -> None:
     np.testing.assert_allclose(mapped.box, (0, 0, 1, 37 / 37.12), atol=1e-9)
 
 
+def test_a_small_box_of_yolox_is_in_pixels() -> None:
+    """YOLOX has no shares, which numbers up to 2 mean for the other kinds."""
+    box = (0.25, 0.5, 0.75, 1.0)
+    for kind, size in (("yolox", (64, 96)), ("yolo26", (1, 1))):
+        array = np.float32([[row_of(kind, box, 0.9, 0)]])
+        (found,) = vision.read_detections([array], vision.YoloDetector(kind, SIZE, 3))
+        np.testing.assert_allclose(np.multiply(found.box, size * 2), box)
+
+
 @pytest.mark.parametrize("kind", YOLO_KINDS)
 def test_scores_exceed_the_threshold(kind: str) -> None:
     """As Ultralytics, which asks for more; 8-bit exports often have the threshold itself."""

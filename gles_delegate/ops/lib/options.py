@@ -45,6 +45,10 @@ class Options:
     def __hash__(self) -> int:
         return hash(self._key())
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.kinds())
+        return f"{type(self).__name__}({values})"
+
     def _key(self) -> tuple[object, ...]:
         return (type(self), *(getattr(self, name) for name in self.kinds()))
 

@@ -194,7 +194,7 @@ def product(
     Args:
         inputs: Positions of the weights and of the biases, which may be absent.
     """
-    weights, operands = Weights.of(node, inputs)
+    weights, operands = Weights.of(node, inputs, output.channels)
     # The fewest neighboring groups that together read and write whole slices, or all groups.
     channels = (x.channels, output.channels)
     divisors = (n for n in range(1, groups) if groups % n == 0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from gles_delegate.ops.lib.node import NodeView, Unsupported
+from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported
 from gles_delegate.ops.lib.registry import op_of
 from gles_delegate.shaders.dispatch import Operand, Shape
 
@@ -23,8 +24,15 @@ class Weights:
     constants: tuple[int, int] | None
 
     @classmethod
-    def of(cls, node: NodeView, inputs: tuple[int, int]) -> tuple[Weights, tuple[Operand, ...]]:
-        """The weights at these positions, and the operands of those that a run computes."""
+    def of(
+        cls, node: NodeView, inputs: tuple[int, int], outputs: int
+    ) -> tuple[Weights, tuple[Operand, ...]]:
+        """The weights at these positions, and the operands of those that a run computes.
+
+        Raises `UnfitSizes` unless there is a bias for each of the output channels, or none.
+        """
+        if node.has_input(inputs[1]) and prod(node.shape(inputs[1])) != outputs:
+            raise UnfitSizes(f"{prod(node.shape(inputs[1]))} biases for {outputs} channels")
         constants = constant_weights(node, inputs)
         operands: tuple[Operand, ...] = ()
         if constants is None:
