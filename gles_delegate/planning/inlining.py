@@ -182,8 +182,6 @@ class Inliner:
         ask: Callable[[Node, EnclosingGraph], list[T]],
     ) -> list[T]:
         """The answer to a question about a WHILE; raises `Unsupported` if its nodes are damaged."""
-        if len(node.subgraphs) != 2:
-            raise Unsupported("it names no subgraph")
         for index in node.subgraphs:
             self._check(index, self._subgraphs[index])
         try:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import gles_delegate as gd
 from gles_delegate.gl import mesa
 from tests.support.disks import NoMount, fill, small_disk
+from tests.support.small import check, small_model
 
 pytestmark = pytest.mark.mesa
 
@@ -116,6 +118,17 @@ def test_a_start_that_is_too_late_is_told(tmp_path: Path) -> None:
 def test_two_delegates_with_one_folder_are_not_late(tmp_path: Path) -> None:
     _, log = run({"serialization_dir": str(tmp_path)}, PROGRAM)
     assert not log
+
+
+def test_settings_are_not_for_an_apps_context(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = gd.GpuDelegateOptions(serialization_dir=tmp_path)
+    with gd.EglContext() as context, gd.GpuDelegate(options, context=context) as delegate:
+        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
+        interpreter.allocate_tensors()
+        check(interpreter)
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])

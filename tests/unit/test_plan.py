@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
+from itertools import permutations
 from math import prod
 
 import numpy as np
@@ -241,6 +242,19 @@ def test_a_plan_of_some_nodes_takes_what_the_others_compute() -> None:
     plan = make_plan(lowered, [1], FLOOR)
     assert (list(plan.inputs), list(plan.outputs)) == ([tensors[1]], [tensors[2]])
     assert [d.node for d in plan.dispatches] == [1]
+
+
+def test_nodes_in_another_order_run_after_what_they_read() -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 4))
+    y = builder.op("RELU", [x], [(1, 4)])
+    content = builder.build([builder.op("ADD", [x, builder.op("TANH", [y], [(1, 4)])], [(1, 4)])])
+    graph = read_model(content)
+    ordered = [node.op for node in graph.nodes]
+    for nodes in permutations(graph.nodes):
+        mixed = replace(graph, nodes=nodes)
+        assert [node.op for node in mixed.in_order] == ordered
+        assert not lower_graph(mixed, FLOOR).reasons
 
 
 def circle() -> bytes:
