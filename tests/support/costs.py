@@ -10,6 +10,7 @@ import ast
 import os
 from collections.abc import Iterable, Iterator
 from functools import cache
+from math import sqrt
 from pathlib import Path
 
 from tests.support import sampling
@@ -17,8 +18,11 @@ from tests.support import sampling
 FILE = sampling.ROOT / "tests" / "costs.txt"
 DEAR = 0.3
 """CPU seconds."""
-ONE_IN = 8
-"""Of the dear tests whose code did not change, this part runs."""
+SHARE = 0.17
+"""Of the dear tests of one second whose code did not change, this part runs.
+
+Of others it is divided by the square root of their seconds, with which as much time sees most.
+"""
 FOR_CHANGES = 300
 """CPU seconds for dear tests whose code changed; without a limit, a change of a module that all
 import would run everything."""
@@ -62,7 +66,11 @@ def left_out(tests: Iterable[str]) -> set[str]:
             if left > 0:
                 run.add(test)
                 left -= known()[test]
-    return {test for test in dear if test not in run and sampling.rank(test) % ONE_IN}
+    return {test for test in dear if test not in run and not _is_drawn(test)}
+
+
+def _is_drawn(test: str) -> bool:
+    return sampling.rank(test) < 2**32 * SHARE / sqrt(known()[test])
 
 
 def _nearness(file: str, changed: set[str]) -> int:

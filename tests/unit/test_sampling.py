@@ -111,7 +111,7 @@ def test_dear_tests_of_changed_files_come_first(monkeypatch: pytest.MonkeyPatch)
     tests = [f"{each}::test_{i}" for each in (importing, file) for i in range(80)]
     monkeypatch.setattr(costs, "known", lambda: dict.fromkeys(tests, 1.0))
     monkeypatch.setattr(costs, "FOR_CHANGES", 90)
-    monkeypatch.setattr(costs, "ONE_IN", 10**9)
+    monkeypatch.setattr(costs, "SHARE", 0)
     monkeypatch.setattr(sampling, "changed", [file, "tests/op_table/__init__.py"])
     left_out = costs.left_out(tests)
     assert len(left_out) == 70
