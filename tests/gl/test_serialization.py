@@ -16,6 +16,7 @@ import gles_delegate as gd
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.program import Program
 from gles_delegate.runtime import constants, store
+from gles_delegate.runtime.store import Store
 from tests.support.force import force_driver
 from tests.support.small import allocated, check, small_model, tiny_model
 
@@ -307,3 +308,17 @@ def test_any_text_is_a_token(token: str, tmp_path: Path, counts: Counts) -> None
     packed, _ = counts.start(tmp_path, token=token)
     assert packed == 0
     assert only_file(tmp_path)
+
+
+def test_an_entry_that_contradicts_itself_is_gone(tmp_path: Path) -> None:
+    store = Store(tmp_path, "model", "content")
+    store.add("key", b"three")
+    store.add("other", b"kept")
+    store.save()
+    again = Store(tmp_path, "model", "content")
+    assert again.get("key", 5) == b"three"
+    assert again.get("key", 4) is None
+    assert again.get("key") is None
+    again.save()
+    last = Store(tmp_path, "model", "content")
+    assert (last.get("key"), last.get("other")) == (None, b"kept")

@@ -16,7 +16,9 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.errors import OutOfGpuMemoryError
 from gles_delegate.gl.buffers import Buffer
+from gles_delegate.gl.functions import NUM_PROGRAM_BINARY_FORMATS, Functions
 from gles_delegate.gl.program import Program
+from gles_delegate.runtime.model import _tiers
 from gles_delegate.runtime.prepared import Prepared
 from gles_delegate.runtime.segment import Segment
 from gles_delegate.runtime.session import Session
@@ -320,7 +322,9 @@ libc = ctypes.CDLL(None)
 if sys.argv[3] == "stuck" and hasattr(libc, "on_exit"):
     libc.on_exit(libc.abort, None)  # C's exit functions must not run
 import gles_delegate as gd
+from gles_delegate.gl.functions import NUM_PROGRAM_BINARY_FORMATS, Functions
 from gles_delegate.gl.program import Program
+from gles_delegate.runtime.model import _tiers
 finish, begun, stuck = Program.finish, threading.Event(), sys.argv[3] == "stuck"
 def finish_late(program):
     if "upgrade" in threading.current_thread().name:
@@ -348,3 +352,19 @@ def test_a_process_ends_meanwhile(tmp_path: Path, runs: int, kind: str) -> None:
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.startswith("the end")
     assert monotonic() - float(done.stdout.split()[-1]) < 10
+
+
+def test_where_programs_have_no_form_to_keep_the_first_ones_are_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    integer = Functions.integer
+
+    def without_formats(self: Functions, name: int, index: int | None = None) -> int:
+        return 0 if name == NUM_PROGRAM_BINARY_FORMATS else integer(self, name, index)
+
+    with gd.GpuDelegate() as delegate:
+        allocated(delegate)
+        assert delegate._thread
+        assert _tiers(delegate._thread, delegate.options)[1] is not None
+        monkeypatch.setattr(Functions, "integer", without_formats)
+        assert _tiers(delegate._thread, delegate.options)[1] is None

@@ -109,6 +109,9 @@ def test_bundles_that_inflate_without_end(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(gd.ModelError, match=r"compressed members of \d+ bytes.*store its members"):
         model_of(zipped(ZIP_DEFLATED, a=zeros, b=zeros), "x")
     nested = zipped(model=tiny_model())
+    for _ in range(8):
+        nested = zipped(inside=nested)
+    assert model_of(nested, None) == tiny_model()
     for _ in range(300):
         nested = zipped(inside=nested)
     with pytest.raises(gd.ModelError, match="8 deep at most"):

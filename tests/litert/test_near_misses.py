@@ -5,7 +5,10 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from math import prod
 
+import numpy as np
 import pytest
 
 import gles_delegate as gd
@@ -126,6 +129,28 @@ def test_another_size_of_an_input(op: str, shapes: Worker) -> None:
         elif expected.kind == "result" and not is_refused:
             for output, known in zip(graph.outputs, expected.arrays, strict=True):
                 assert known is None or lowered.shapes[output] == known, where
+
+
+CONSTANTS = choose("shapes of constants", CASES, some_of_each_op(CASES, 2))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_another_rank_of_a_constant(op: str) -> None:
+    """It is refused with a reason, unless it means the same."""
+    for case in (case for case in CONSTANTS if case.op == op):
+        sketch, outputs = case.sketch()
+        with suppress(RuntimeError, ValueError):
+            complete(sketch, outputs)
+        for tensor in sketch.tensors:
+            shape = tensor["shape"]
+            if not tensor["buffer"]:
+                continue
+            for other in ([], [prod(shape)], [1, *shape], [*shape, 1]):
+                if prod(other) == prod(shape):
+                    tensor["shape"] = np.array(other, np.int32)
+                    with suppress(DelegateError):
+                        lower_graph(read_model(sketch.build(outputs)), Limits())
+            tensor["shape"] = shape
 
 
 def rescaled(case: Case) -> bytes | None:

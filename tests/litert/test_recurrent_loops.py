@@ -158,6 +158,14 @@ def test_any_other_body_is_unrolled(cell: str, damage: str) -> None:
         assert_close(run(interpreter, s.feeds), expected)
 
 
+@pytest.mark.parametrize("cell", CELLS)
+def test_weights_with_zero_points_are_no_layer(cell: str) -> None:
+    """LiteRT's kernels of layers ignore them."""
+    content = keras_model(KerasLayer(cell, dtype="int8", damage="zero points"))[1]
+    lowered = lower_graph(read_model(content), Limits())
+    assert lowered.unrolled or lowered.reasons
+
+
 @HOSTS
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("sizes", SIZES[:4])

@@ -174,7 +174,7 @@ class KerasLayer:
             if self.dtype == "rounded":
                 weights = weights.astype(np.float32) * scale
             else:
-                version, stored = 9, quantization(scale)
+                version, stored = 9, quantization(scale, 3 if self.damage == "zero points" else 0)
         if self.dtype == "float16":
             weights = weights.astype(np.float16)
         constant = self._constant(b, weights, quantization=stored)

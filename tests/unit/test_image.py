@@ -413,6 +413,13 @@ def test_a_picture_of_another_type_than_bytes_or_floats(dtype: str) -> None:
         ImageTransform().apply(np.ones((4, 4, 3), dtype), (4, 4))
 
 
+def test_a_sharpened_picture_of_floats() -> None:
+    picture = np.full((4, 4, 3), 1.5, np.float32)
+    np.testing.assert_allclose(ImageTransform().apply(picture, (4, 4)), 1.5)
+    with pytest.raises(ValueError, match=r"found up to 1\.51"):
+        ImageTransform().apply(picture + np.float32(0.01), (4, 4))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_picture_of_floats_up_to_255(dtype: str) -> None:
     with pytest.raises(ValueError, match=r"from 0 to 1, found up to 255.*divide by 255"):

@@ -95,6 +95,14 @@ def test_a_comparison_of_three() -> None:
     assert "3 inputs; expected 2" in reason(content)
 
 
+def test_a_slice_of_more_elements_than_there_are() -> None:
+    b = ModelBuilder()
+    x, begin = b.input((3,)), b.input((1,), np.int32)
+    size, step = b.constant(np.int32([5])), b.constant(np.int32([1]))
+    content = b.build([b.op("STRIDED_SLICE", [x, begin, size, step], [(5,)], offset=True)])
+    assert "5 elements by steps of 1 of an axis of size 3" in reason(content)
+
+
 @pytest.mark.parametrize("shapes", [((1, 12), (1,)), ((1,), (1, 12))])
 def test_a_concatenation_of_two_ranks(shapes: tuple[tuple[int, ...], ...]) -> None:
     b = ModelBuilder()
@@ -704,6 +712,16 @@ NOT_ZERO = {
         (
             "SPACE_TO_BATCH_ND", (1, 2, 2, 3), (np.int32([2, 0]), np.int32([[0, 0], [0, 0]])), {},
             "expected none negative",
+        ),
+        (
+            "SPACE_TO_BATCH_ND", (1, 2, 2, 3), (np.int32([2]), np.int32([[0, 0]])), {},
+            "expected rank 3 with one block or rank 4 with two",
+        ),
+        ("DEPTH_TO_SPACE", (1, 2, 2, 4), (), {"block_size": 0}, "block size 0 on 4 channels"),
+        ("DEPTH_TO_SPACE", (1, 2, 2, 6), (), {"block_size": 2}, "block size 2 on 6 channels"),
+        (
+            "REVERSE_SEQUENCE", (2, 3), (np.int32([1, 4]),), {"seq_dim": 1},
+            "lengths [1, 4] of an axis of size 3",
         ),
         ("LOCAL_RESPONSE_NORMALIZATION", (1, 2, 2, 3), (), {"radius": -1}, "the radius -1"),
         ("PRELU", (1, 3), (np.ones((2, 3), np.float32),), {}, "alpha [2, 3] does not broadcast"),

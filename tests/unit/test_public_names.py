@@ -29,5 +29,7 @@ def test_pyright_takes_an_interpreter_for_what_it_describes() -> None:
 
 def test_names_that_are_not_there() -> None:
     assert not hasattr(gles_delegate, "Interpretor")
+    with pytest.raises(AttributeError, match=r"no attribute 'Interpretor'$"):
+        gles_delegate.__getattr__("Interpretor")
     with pytest.raises(AttributeError, match=r"no attribute 'tasks': .*gles_apps\.tasks"):
         gles_delegate.__getattr__("tasks")

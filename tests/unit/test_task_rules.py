@@ -2,6 +2,7 @@
 
 import inspect
 import struct
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -349,8 +350,19 @@ def test_drawings_into_arrays() -> None:
         picture, containers.Detection(box, []), bbox_drawing_spec=DrawingSpec((7, 7, 250))
     )
     assert picture[10, 20, 2] > 200
-    drawing = Drawing((40, 80))
-    vision.HandLandmarkerResult(
-        [[containers.Category(0, 0.9, "Right", "Right")]], [[*points] * 11][:1], [[]]
-    ).draw(drawing)
-    assert drawing.items
+    drawn = []
+    for side in ("Right", "Left", None):
+        drawing = Drawing((40, 80))
+        of_hand = [containers.Category(0, 0.9, side, side)]
+        vision.HandLandmarkerResult([of_hand], [[*points] * 11][:1], [[]]).draw(drawing)
+        drawn.append(repr(drawing.items))
+    assert len({*drawn}) == 3
+
+
+def test_names_of_classes() -> None:
+    named = containers.Category(3, 0.5, "shown", "name")
+    numbered = containers.Category(3, 0.5, None, None)
+    names = [containers.name_of(each) for each in (named, replace(named, display_name=None))]
+    assert names == ["shown", "name"]
+    assert containers.name_of(numbered) == "class 3"
+    assert containers.name_of(containers.Category(None, 0.5)) == ""

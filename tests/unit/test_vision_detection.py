@@ -197,6 +197,10 @@ def test_boxes_of_no_area_and_no_score_are_kept() -> None:
     assert vision.suppress(dots, weighted=True) == dots
 
 
+def test_boxes_without_classes() -> None:
+    assert select_detections(np.zeros((3, 4)), np.zeros((3, 0)), 0.5) == []
+
+
 def test_scores_of_nan_are_refused() -> None:
     with pytest.raises(ValueError, match="found NaN"):
         vision.suppress([found(0, NAN)])
