@@ -735,7 +735,7 @@ def test_a_texture_outlives_a_dropped_task(copied: Any) -> None:
     gl = runner._thread.gpu.gl  # type: ignore[union-attr]
     assert runner.run(lambda: gl.glIsTexture(results[0].texture.glo))
     results.clear()
-    wait_until(lambda: not runner.leases)
+    wait_until(lambda: not runner.leases and runner not in _runners.values())
 
 
 FORK = """
@@ -922,6 +922,16 @@ def test_planes_of_video() -> None:
         )
     with pytest.raises(ValueError, match="all arrays or all textures"):
         mp.Image.create_from_planes([planes[0], 3])
+
+
+def test_a_picture_without_a_texture_after_one_with_it(
+    expected: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with vision.ImageSegmenter(options()) as segmenter:
+        segmenter.segment(image(FRAME[::-1]))
+        monkeypatch.setattr("gles_apps.tasks.runner.TaskRunner.fits", lambda *_: False)
+        found = mask_of(segmenter.segment(image(FRAME)))
+    np.testing.assert_allclose(found, expected, atol=1e-2)
 
 
 def test_regions_of_interest(expected: Any) -> None:

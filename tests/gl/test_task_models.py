@@ -126,8 +126,8 @@ def test_a_face_and_its_key_points() -> None:
     np.testing.assert_allclose(actual, expected, atol=1e-3)
 
 
-def test_the_mask_of_a_body() -> None:
-    """One where its region is: 100 pixels around its middle, upright."""
+def body_that_stays() -> mp.BaseOptions:
+    """A bundle with a body whose region is 100 pixels around the middle of a picture, upright."""
     boxes, scores = floats((1, 2254, 12)), floats((1, 2254, 1), -9)
     scores[0, 0] = 3  # the anchor at (4, 4)
     boxes[0, 0, :8] = (108, 108, 50, 50, 108, 108, 108, 68)
@@ -143,8 +143,37 @@ def test_the_mask_of_a_body() -> None:
         "pose_detector.tflite": fake_network(224, (boxes, scores)),
         "pose_landmarks_detector.tflite": fake_network(size, outputs),
     }
-    base = mp.BaseOptions(model_asset_buffer=aligned_bundle(**files))
-    options = vision.PoseLandmarkerOptions(base, output_segmentation_masks=True)
+    return mp.BaseOptions(model_asset_buffer=aligned_bundle(**files))
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("IMAGE", 3), ("VIDEO", 1)])
+def test_a_body_is_found_once_in_a_video(
+    mode: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    detections = vision.PoseLandmarker._detections
+
+    def counted(*arguments: Any) -> Any:
+        found.append(arguments)
+        return detections(*arguments)
+
+    monkeypatch.setattr(vision.PoseLandmarker, "_detections", counted)
+    running_mode = mp.vision.RunningMode[mode]
+    options = vision.PoseLandmarkerOptions(body_that_stays(), running_mode=running_mode)
+    picture = image(np.zeros((224, 224, 3), np.uint8))
+    with vision.PoseLandmarker(options) as landmarker:
+        for time in (0, 33, 66):
+            if mode == "IMAGE":
+                result = landmarker.detect(picture)
+            else:
+                result = landmarker.detect_for_video(picture, time)
+            assert len(result.pose_landmarks) == 1
+    assert len(found) == expected
+
+
+def test_the_mask_of_a_body() -> None:
+    """One where its region is."""
+    options = vision.PoseLandmarkerOptions(body_that_stays(), output_segmentation_masks=True)
     with vision.PoseLandmarker(options) as landmarker:
         result = landmarker.detect(image(np.zeros((224, 224, 3), np.uint8)))
     (mask,) = result.segmentation_masks or ()
