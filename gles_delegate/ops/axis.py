@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gles_delegate.device.limits import Limits
+from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Array
 from gles_delegate.ops.lib import rows
 from gles_delegate.ops.lib.elementwise import inputs, refuse_quantized, wrapped
@@ -23,7 +24,7 @@ from gles_delegate.ops.lib.grid import (
 )
 from gles_delegate.ops.lib.index import merged, normal_axis, rank_4, row_major
 from gles_delegate.ops.lib.node import NodeView, UnfitSizes, Unsupported, constants
-from gles_delegate.ops.lib.options import Bool, Float32, Int32, Longs, Options
+from gles_delegate.ops.lib.options import Bool, Float32, Int8, Int32, Longs, Options
 from gles_delegate.ops.lib.regions import region
 from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import reshaped_as, same_texels
@@ -177,8 +178,15 @@ def cumsum(node: NodeView, options: CumsumOptions) -> list[Step]:
     return [node.dispatch("cumsum", (x,), output, grid, defines, passes=passes)]
 
 
-@op("ARG_MAX", "ARG_MIN", max_version=3, rows=rows.along_axes, ends_networks=True)
-def arg_max(node: NodeView, options: Options) -> list[Step]:
+class ArgMaxOptions(Options):
+    output_type: Int8 = 0
+
+
+@op(
+    "ARG_MAX", "ARG_MIN", max_version=3, options=ArgMaxOptions, rows=rows.along_axes,
+    ends_networks=True,
+)  # fmt: skip
+def arg_max(node: NodeView, options: ArgMaxOptions) -> list[Step]:
     x = node.input(0, None)
     axis = _one_axis(node, len(x.shape))
     largest = node.op == "ARG_MAX"
@@ -186,8 +194,11 @@ def arg_max(node: NodeView, options: Options) -> list[Step]:
     if not x.shape[axis]:
         raise UnfitSizes("an axis of no elements")
     kept = x.shape[:axis] + x.shape[axis + 1 :]
-    dtype = "int64" if node.graph.tensors[node.outputs[0]].dtype == "int64" else "int32"
+    stored = node.graph.tensors[node.outputs[0]].dtype
+    dtype = "int64" if stored == "int64" else "int32"
     output = node.output(kept, kind="int", dtype=dtype)
+    if SCHEMA_NUMBERS[stored] != options.output_type:
+        raise Unsupported(f"a result of {stored}; expected the type {options.output_type}")
     result = node.scratch(reduced(x.shape, [axis]), "places", "int")
     result = output if same_texels(result, output) else result
     defines: dict[str, Define] = {
@@ -439,9 +450,15 @@ def softmax_dispatch(
     return Dispatch(node, "softmax", (x,), output, grid, defines, epilogue, passes=passes)
 
 
-@op("L2_NORMALIZATION", max_version=2, rows=rows.last_axis)
-def l2_normalization(node: NodeView, options: Options) -> list[Step]:
+class L2NormalizationOptions(Options):
+    fused_activation: Int8 = 0
+
+
+@op("L2_NORMALIZATION", max_version=2, options=L2NormalizationOptions, rows=rows.last_axis)
+def l2_normalization(node: NodeView, options: L2NormalizationOptions) -> list[Step]:
     x = node.input(0)
+    if options.fused_activation:
+        raise Unsupported(f"the fused activation {options.fused_activation}, which LiteRT refuses")
     output = node.output(x.shape)
     grid = pixel_grid(output, node.limits)
     passes = pixel_passes(output.slices, grid.reduction_lanes)

@@ -21,7 +21,7 @@ from gles_delegate.ops.lib.registry import op
 from gles_delegate.ops.lib.views import Target, View, assigned, viewed
 from gles_delegate.shaders.dispatch import Define, Step
 
-BASIC = 1
+FULL, BASIC = 0, 1
 NONE = (ABSENT,) * GATES
 INPUTS = LstmInputs(
     (1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11), (12, 13, 14, 15), (16, 17), (18, 19),
@@ -94,6 +94,8 @@ def bidirectional_sequence_lstm(node: NodeView, options: BidirectionalLstmOption
 def lstm(node: NodeView, options: LstmOptions) -> list[Step]:
     if options.kernel_type == BASIC:
         return _basic(node)
+    if options.kernel_type != FULL:
+        raise Unsupported(f"the kernel {options.kernel_type}; expected 0 (full) or {BASIC} (basic)")
     x = node.input(0)
     if len(x.shape) != 2:
         raise Unsupported(f"an input of shape {list(x.shape)}; expected rank 2")

@@ -219,6 +219,8 @@ class MirrorPadOptions(Options):
 @op("MIRROR_PAD", max_version=3, options=MirrorPadOptions, rows=_beside_rows)
 def mirror_pad(node: NodeView, options: MirrorPadOptions) -> list[Step]:
     x, pads = node.input(0, None), _paddings(node)
+    if options.mode not in (0, 1):
+        raise Unsupported(f"the mode {options.mode}; expected 0 (REFLECT) or 1 (SYMMETRIC)")
     mirrored = [n - (options.mode == 0) for n in x.shape]
     if any(max(pair) > n for pair, n in zip(pads, mirrored, strict=True)):
         raise UnfitSizes(f"paddings {pads} of {list(x.shape)}, which has too little to mirror")

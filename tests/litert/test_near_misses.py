@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,13 +18,14 @@ from gles_delegate.errors import DelegateError
 from gles_delegate.model.dtypes import SCHEMA_NUMBERS
 from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model
-from gles_delegate.planning.lowering import lower_graph
+from gles_delegate.planning.lowering import Lowered, lower_graph
 from gles_delegate.shaders.dispatch import Shape
 from tests.attack.ways import feeds, run_litert
 from tests.attack.workers import Outcome, Worker
 from tests.op_table import CASES, OPS, Case
 from tests.support.oracle import assert_close, complete, in_ours, litert_interpreter, run
 from tests.support.sampling import choose, rank
+from tests.support.schema import TABLES
 from tests.support.tflite_builder import quantization
 
 Shapes = list[Shape | None]
@@ -32,6 +34,16 @@ LITERT_KEEPS_SIZES = {"SLICE"}
 """Its shape of a result with constant corners is that of the first size."""
 OF_JAX = {"TRANSPOSE_CONV"}
 """JAX's converters write sizes of the result that LiteRT's kernel without XNNPACK refuses."""
+
+SAID_TWICE = {
+    *("in_data_type", "num", "num_splits", "out_data_type", "quantized_bias_type", "values_count"),
+    *("new_shape", "squeeze_dims"),
+}
+"""Options that only repeat what a node's tensors are, with which LiteRT compares them."""
+OF_STABLEHLO = {"index_vector_dim"}
+"""LiteRT takes the last axis even if this one is past it, against StableHLO's definition."""
+AS_IT_IS = -1
+"""Instead of the number that draws another size."""
 
 
 def resized(content: bytes, seed: int) -> tuple[Graph, int, Shape] | None:
@@ -52,15 +64,14 @@ def resized(content: bytes, seed: int) -> tuple[Graph, int, Shape] | None:
 
 
 def shapes_in_litert(content: bytes, seed: int) -> Outcome:
-    """The shapes of LiteRT's results; None for those that only a run knows."""
-    change = resized(content, seed)
-    assert change
-    _, index, shape = change
-    interpreter = litert_interpreter(content)
-    interpreter.resize_tensor_input(index, shape)
+    """The shapes of LiteRT's results, None for those that only a run knows; see `resized`."""
+    change = resized(content, seed) if seed != AS_IT_IS else None
     try:
-        interpreter.allocate_tensors()
-    except RuntimeError as error:
+        interpreter = litert_interpreter(content)
+        if change:
+            interpreter.resize_tensor_input(*change[1:])
+            interpreter.allocate_tensors()
+    except (RuntimeError, ValueError) as error:
         return Outcome("refused", text=str(error))
     shapes: Shapes = []
     for detail in interpreter.get_output_details():
@@ -121,14 +132,62 @@ def test_another_size_of_an_input(op: str, shapes: Worker) -> None:
             lowered = lower_graph(graph, Limits(), {index: shape}, range(len(graph.nodes)))
         except DelegateError:
             continue
-        reasons = [*lowered.reasons.values(), *lowered.unfit.values()]
-        assert " object at 0x" not in str(reasons)
-        is_refused = bool(reasons)
-        if expected.kind == "refused":
-            assert is_refused or op in LITERT_KEEPS_SIZES | OF_JAX, where
-        elif expected.kind == "result" and not is_refused:
-            for output, known in zip(graph.outputs, expected.arrays, strict=True):
-                assert known is None or lowered.shapes[output] == known, where
+        if op not in LITERT_KEEPS_SIZES | OF_JAX:
+            check_shapes(lowered, expected, where)
+
+
+def check_shapes(lowered: Lowered, expected: Outcome, where: str) -> None:
+    """They are LiteRT's, and what it refuses is refused."""
+    reasons = [*lowered.reasons.values(), *lowered.unfit.values()]
+    assert " object at 0x" not in str(reasons)
+    if expected.kind == "refused":
+        assert reasons, where
+    elif expected.kind == "result" and not reasons:
+        for output, known in zip(lowered.graph.outputs, expected.arrays, strict=True):
+            assert known is None or lowered.shapes[output] == known, where
+
+
+def with_another_option(case: Case, rng: random.Random) -> tuple[bytes, str] | None:
+    """A model whose last op with options has another value of one, and that value."""
+    sketch, outputs = case.sketch()
+    for operator in reversed(sketch._operators):
+        for key in ("builtin_options", "builtin_options_2"):
+            table, values = operator[key] or ("", {})
+            names = [
+                name
+                for name in TABLES.get(table, {})
+                if np.isscalar(values.get(name, 0)) and name not in SAID_TWICE | OF_STABLEHLO
+            ]
+            if names:
+                name = rng.choice(names)
+                old = int(values.get(name, 0))
+                values = {**values, name: rng.choice([n for n in range(-1, 6) if n != old])}
+                operator[key] = table, values
+                return sketch.build(outputs), f"{name} {values[name]}"
+    return None
+
+
+OTHER_OPTIONS = choose("options", CASES, some_of_each_op(CASES, 4))
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_another_option(op: str, shapes: Worker) -> None:
+    for case in (case for case in OTHER_OPTIONS if case.op == op):
+        try:
+            changed = with_another_option(case, random.Random(case.hash))
+        except (TypeError, ValueError, OverflowError, struct.error):  # no such value in a file
+            continue
+        if changed is None:
+            continue
+        content, option = changed
+        if op in OF_JAX:
+            continue
+        expected = shapes(content, AS_IT_IS)
+        try:
+            lowered = lower_graph(read_model(content), Limits())
+        except DelegateError:
+            continue
+        check_shapes(lowered, expected, f"{case.id}, {option}: {expected.text}")
 
 
 CONSTANTS = choose("shapes of constants", CASES, some_of_each_op(CASES, 2))

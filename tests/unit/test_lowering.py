@@ -21,7 +21,7 @@ from gles_delegate.ops.lib.packing import conv_weight_bytes
 from gles_delegate.planning import folding
 from gles_delegate.planning.lowering import Lowerings, lower_graph
 from gles_delegate.shaders.dispatch import Dispatch, Step
-from tests.op_table import OPS
+from tests.op_table import CASES, OPS
 from tests.op_table.recurrent import bidirectional_rnn, integer_lstm
 from tests.support.lowered import lowered_dispatches
 from tests.support.schema import pack_model
@@ -93,6 +93,22 @@ def test_a_comparison_of_three() -> None:
     x = b.input((2, 2))
     content = b.build([b.op("EQUAL", [x, x, x], [b.tensor((2, 2), np.bool_)])])
     assert "3 inputs; expected 2" in reason(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "problem"),
+    [
+        ("LSTM", {"kernel_type": 2}, "the kernel 2"),
+        ("UNIDIRECTIONAL_SEQUENCE_LSTM", {"proj_clip": -1.0}, "clipping to [0.0, -1.0]"),
+        ("ARG_MAX", {"output_type": SCHEMA_NUMBERS["int64"]}, "a result of int32"),
+    ],
+)
+def test_options_that_litert_refuses(name: str, options: dict[str, Any], problem: str) -> None:
+    case = next(case for case in CASES if case.op.partition(" ")[0] == name)
+    sketch, outputs = case.sketch()
+    table, values = sketch._operators[-1]["builtin_options"]
+    sketch._operators[-1]["builtin_options"] = table, {**values, **options}
+    assert problem in reason(sketch.build(outputs))
 
 
 def test_a_slice_of_more_elements_than_there_are() -> None:
@@ -724,6 +740,11 @@ NOT_ZERO = {
             "lengths [1, 4] of an axis of size 3",
         ),
         ("LOCAL_RESPONSE_NORMALIZATION", (1, 2, 2, 3), (), {"radius": -1}, "the radius -1"),
+        (
+            "L2_NORMALIZATION", (1, 3), (), {"fused_activation_function": 1},
+            "the fused activation 1, which LiteRT refuses",
+        ),
+        ("MIRROR_PAD", (4,), (np.int32([[1, 1]]),), {"mode": 2}, "the mode 2"),
         ("PRELU", (1, 3), (np.ones((2, 3), np.float32),), {}, "alpha [2, 3] does not broadcast"),
         (
             "TransformLandmarks", (1, 5, 4), (np.zeros((1, 4, 4), np.float32),), {"version": 2},

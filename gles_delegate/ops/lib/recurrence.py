@@ -360,6 +360,8 @@ def lstm_layer(
         clips: The largest cell state and the largest projection; 0: any.
         name: Distinguishes the layers of a node.
     """
+    if min(clips) < 0:
+        raise Unsupported(f"clipping to {list(clips)}; expected positive numbers, or 0 for none")
     layer = _Layer(node, inputs, times, clips)
     function = "TANH" if layer.integer else vector_activation(activation)
     steps, sums = _input_sums(layer, name)
