@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, prod
 
@@ -28,6 +29,7 @@ from gles_delegate.shaders.dispatch import (
     values_of,
 )
 
+_HANDLES = ("resource", "variant")
 LARGEST = float(np.finfo(np.float32).max)
 MAX_BIAS = (1 << 31) - 1
 """Largest bias that converters write: they clamp to it."""
@@ -47,6 +49,7 @@ def checked_steps(node: NodeView) -> list[Step]:
             f"inputs of shapes {shapes} and {len(node.outputs)} outputs, of which {node.op} cannot "
             f"be lowered ({type(error).__name__}: {error}); expected those of a converter"
         ) from error
+    _check_outputs(node, steps)
     _check_types(node)
     _check_biases(node)
     _check_half(node)
@@ -85,6 +88,15 @@ def _is_moved(step: Operation, graph: Graph) -> bool:
             is_same = are_tensors and all(meaning(source) == stored for source in sources)
             return is_same and not step.epilogue
     return False
+
+
+def _check_outputs(node: NodeView, steps: Sequence[Step]) -> None:
+    """Raise `Unsupported` for an output that no step writes, unless it is a handle."""
+    written = {step.output.tensor for step in steps}
+    numbers = [i for i in node.outputs if i >= 0 and node.graph.tensors[i].dtype not in _HANDLES]
+    missing = [i for i in numbers if i not in written]
+    if missing:
+        raise Unsupported(f"{len(node.outputs)} outputs; it computes no tensor {missing[0]}")
 
 
 def _check_types(node: NodeView) -> None:

@@ -190,6 +190,20 @@ def test_another_option(op: str, shapes: Worker) -> None:
         check_shapes(lowered, expected, f"{case.id}, {option}: {expected.text}")
 
 
+@pytest.mark.parametrize("op", OPS)
+def test_one_more_output(op: str) -> None:
+    """It is refused, unless the op has it."""
+    (case,) = some_of_each_op((case for case in CASES if case.op == op), 1)
+    sketch, outputs = case.sketch()
+    operator = sketch._operators[-1]
+    more = sketch.tensor((1,))
+    operator["outputs"] = [*operator["outputs"], more]
+    with suppress(DelegateError):
+        lowered = lower_graph(read_model(sketch.build([*outputs, more])), Limits())
+        steps = [step for steps in lowered.steps.values() for step in steps]
+        assert lowered.reasons or lowered.unfit or more in {s.output.tensor for s in steps}
+
+
 CONSTANTS = choose("shapes of constants", CASES, some_of_each_op(CASES, 2))
 
 
