@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -187,8 +188,10 @@ def test_a_guard_that_is_taken_out_shows(guard: Guard, gpu: GpuContext) -> None:
     if guard.file in OF_PICTURES:
         pytest.skip("shown by tests/gl, or not to be tried")
     with gpu.guard(), guard.taken_out():
-        wrong = (result for result in results(guard, gpu) if not result.passed)
-        shown = next(wrong, None)
+        # Of two invocations that write one place, the right one may come last.
+        tries = range(1 if is_same(guard) else 5)
+        found = chain.from_iterable(results(guard, gpu) for _ in tries)
+        shown = next((result for result in found if not result.passed), None)
     assert (shown is None) == is_same(guard)
     if shown is not None:  # not by a shader that the driver refuses
         assert "the first is byte" in shown.failure or shown.error > shown.allowed
