@@ -56,6 +56,7 @@ def test_a_similarity_is_found_again() -> None:
 def test_a_mirrored_object_is_turned_not_mirrored() -> None:
     """The best rotation of points that are mirrored, among all turns around the same axis."""
     points = RNG.normal(0, 5, (40, 3)) * (3, 2, 1)
+    points -= points.mean(0)
     matrix = fit_similarity(points, points * (1, 1, -1), np.ones(40))
     rotation = matrix[:3, :3] / np.cbrt(np.linalg.det(matrix[:3, :3]))
     assert np.linalg.det(rotation) == pytest.approx(1)
