@@ -386,10 +386,9 @@ def test_names_in_tables_are_those_of_every_locale(
 
 
 def test_pictures_with_umlauts_in_an_old_locale(folder: Path) -> None:
-    if shutil.which("localedef") is None:
-        pytest.skip("localedef makes the locale")
     made = ["localedef", "-i", "de_DE", "-f", "ISO-8859-1", str(folder / "de_DE.ISO-8859-1")]
-    subprocess.run(made, check=True)
+    if shutil.which("localedef") is None or subprocess.run(made, check=False).returncode:
+        pytest.skip("localedef makes the locale, from the files of the package locales")
     (folder / "in").mkdir()
     for name in ("grün.png".encode(), "alt_grün.png".encode("latin-1")):
         shutil.copy(folder / "0.png", os.fsencode(folder) + b"/in/" + name)

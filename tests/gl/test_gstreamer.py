@@ -208,9 +208,12 @@ def test_memory_is_given_back() -> None:
                 frame.close()
 
     play(30)
-    before = resident()
-    play(300)
-    assert resident() - before < 300 * 320 * 240 * 1.5 / 4
+    growths = []
+    for _ in range(3):  # frames that are kept would be seen in each
+        before = resident()
+        play(300)
+        growths.append(resident() - before)
+    assert min(growths) < 300 * 320 * 240 * 1.5 / 4
 
 
 def test_sharing_with_an_app_s_context() -> None:
