@@ -198,7 +198,9 @@ def arg_max(node: NodeView, options: ArgMaxOptions) -> list[Step]:
     dtype = "int64" if stored == "int64" else "int32"
     output = node.output(kept, kind="int", dtype=dtype)
     if SCHEMA_NUMBERS[stored] != options.output_type:
-        raise Unsupported(f"a result of {stored}; expected the type {options.output_type}")
+        raise Unsupported(
+            f"a result of {stored}, with the output_type {options.output_type}; expected the same"
+        )
     result = node.scratch(reduced(x.shape, [axis]), "places", "int")
     result = output if same_texels(result, output) else result
     defines: dict[str, Define] = {

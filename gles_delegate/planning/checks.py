@@ -30,6 +30,7 @@ from gles_delegate.shaders.dispatch import (
 )
 
 _HANDLES = ("resource", "variant")
+"""Types of tensors without numbers, which no step writes."""
 LARGEST = float(np.finfo(np.float32).max)
 MAX_BIAS = (1 << 31) - 1
 """Largest bias that converters write: they clamp to it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import struct
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import prod
@@ -22,9 +21,9 @@ from gles_delegate.planning.lowering import Lowered, lower_graph
 from gles_delegate.shaders.dispatch import Shape
 from tests.attack.ways import feeds, run_litert
 from tests.attack.workers import Outcome, Worker
-from tests.op_table import CASES, OPS, Case
+from tests.op_table import CASES, OPS, Case, some_of_each
 from tests.support.oracle import assert_close, complete, in_ours, litert_interpreter, run
-from tests.support.sampling import choose, rank
+from tests.support.sampling import choose
 from tests.support.schema import TABLES
 from tests.support.tflite_builder import quantization
 
@@ -105,10 +104,7 @@ def context(gl: None) -> Iterator[gd.EglContext]:
 
 
 def some_of_each_op(cases: Iterable[Case], most: int) -> list[Case]:
-    by_op = defaultdict[str, list[Case]](list)
-    for case in sorted(cases, key=lambda case: rank(case.id)):
-        by_op[case.op].append(case)
-    return [case for of_op in by_op.values() for case in of_op[:most]]
+    return some_of_each(cases, lambda case: case.op, most)
 
 
 CHOSEN = choose("sizes of inputs", CASES, some_of_each_op(CASES, 6))

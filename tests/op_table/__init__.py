@@ -9,11 +9,11 @@ from importlib import import_module
 
 from tests.op_table.base import Cases, Op
 from tests.op_table.case import Case, make_case
-from tests.op_table.sampling import one_of_each, sample
+from tests.op_table.sampling import one_of_each, sample, some_of_each
 
 __all__ = [
     "CASES", "LEFT_TO_LITERT", "LEFT_TO_THE_DRIVER", "LITERT_REFUSES", "OPS", "Case",
-    "one_of_each", "sample",
+    "one_of_each", "sample", "some_of_each",
 ]  # fmt: skip
 
 _SUBJECTS = (

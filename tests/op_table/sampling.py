@@ -57,10 +57,17 @@ def one_of_each(
     cases: Iterable[Case], kind: Callable[[Case], Hashable], seed: int | None = 0
 ) -> list[Case]:
     """One case of each kind, the same in every commit, or drawn as by `sample`."""
-    kinds: dict[Hashable, Case] = {}
+    return some_of_each(cases, kind, 1, seed)
+
+
+def some_of_each(
+    cases: Iterable[Case], kind: Callable[[Case], Hashable], most: int, seed: int | None = None
+) -> list[Case]:
+    """At most that many cases of each kind; see `one_of_each`."""
+    kinds: dict[Hashable, list[Case]] = {}
     for case in sorted(cases, key=lambda case: sampling.rank(case.id, seed)):
-        kinds.setdefault(kind(case), case)
-    return [*kinds.values()]
+        kinds.setdefault(kind(case), []).append(case)
+    return [case for of_kind in kinds.values() for case in of_kind[:most]]
 
 
 def rows_of(file: str, rows: Collection[str]) -> set[str]:

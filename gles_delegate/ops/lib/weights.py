@@ -31,8 +31,9 @@ class Weights:
 
         Raises `UnfitSizes` unless there is a bias for each of the output channels, or none.
         """
-        if node.has_input(inputs[1]) and prod(node.shape(inputs[1])) != outputs:
-            raise UnfitSizes(f"{prod(node.shape(inputs[1]))} biases for {outputs} channels")
+        biases = prod(node.shape(inputs[1])) if node.has_input(inputs[1]) else outputs
+        if biases != outputs:
+            raise UnfitSizes(f"{biases} biases for {outputs} channels")
         constants = constant_weights(node, inputs)
         operands: tuple[Operand, ...] = ()
         if constants is None:
