@@ -340,10 +340,10 @@ class CellReader:
             return (source, start, count) if is_gate else None
         source, begin, size = cut.inputs[0], *map(self._body.array, cut.inputs[1:])
         shape, whole_source = self._shape(source), self._matrix(source)
-        if begin is None or size is None or not whole_source:
+        if begin is None or begin.size != len(shape) or size is None or not whole_source:
             return None
-        *others, first = begin.tolist()
-        is_gate = size.tolist() == [*shape[:-1], self._units] and not any(others)
+        *others, first = begin.ravel().tolist()
+        is_gate = size.ravel().tolist() == [*shape[:-1], self._units] and not any(others)
         return (source, first, shape[-1]) if is_gate else None
 
     def _split(self, node: Node, position: int) -> tuple[int, int, int]:
