@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -215,7 +216,7 @@ def _name(assets: Assets, arguments: Mapping[str, Any]) -> str:
     """Identifies what results depend on beside the pictures: the model and the options."""
     options: dict[str, Any] = {"outputs": "settings" not in arguments} | dict(arguments)
     settings = options.pop("settings", TaskSettings())
-    options |= vars(settings) | {"labels": settings.labels and digest(*settings.labels)[:16]}
+    options |= asdict(settings) | {"labels": settings.labels and digest(*settings.labels)[:16]}
     named = [f"{key} {value}" for key, value in options.items() if value not in (None, False)]
     return ", ".join([f"model {digest(*assets.contents)[:16]}", *named])
 
