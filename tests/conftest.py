@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pytest
 
 from gles_delegate.device.limits import Limits
@@ -120,6 +121,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def leave_out(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=[*left_out])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A module's generator draws the same for a test whichever ran before."""
+    generator = getattr(getattr(item, "module", None), "RNG", None)
+    if generator is not None:
+        generator.bit_generator.state = np.random.default_rng(0).bit_generator.state
 
 
 @pytest.hookimpl(optionalhook=True)
