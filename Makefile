@@ -157,7 +157,7 @@ test-16k-pages:
 	tools/setup-debian "$(PYTHON)" cpio debootstrap
 	tools/test-16k-pages .systems
 
-# The table of speed in docs/speed.md: make benchmark models="FILE ..."
+# The tables of docs/speed.md: make benchmark models="[--sustained] FILE ..."
 benchmark: .venv/.with-test
 	-$(bin)/python tools/ceiling
 	$(bin)/python tools/benchmark $(models)
