@@ -20,7 +20,8 @@ def hooks(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def page(*titles: str) -> Any:
     items = [SimpleNamespace(title=title, children=[]) for title in titles]
-    return SimpleNamespace(toc=[SimpleNamespace(title="gles-delegate", children=items)])
+    toc = [SimpleNamespace(title="gles-delegate", children=items)]
+    return SimpleNamespace(toc=toc, file=SimpleNamespace(src_uri="api/batch.md"))
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,21 @@ def test_contents_name_commands_in_one_way(hooks: Any) -> None:
     (group,) = shown.toc
     assert group.title == "gles-delegate"
     assert [item.title for item in group.children] == ["benchmark", "run"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_private"),
+    [
+        ("gles_apps.ray.Predictor._rows", True),
+        ("gles_delegate.Interpreter.__call__", False),
+        ("gles_delegate.Interpreter.run", False),
+        ("a._b", False),
+    ],
+)
+def test_private_names_are_warned_of(
+    hooks: Any, caplog: pytest.LogCaptureFixture, name: str, is_private: bool
+) -> None:
+    hooks.on_page_content(f'<h3 id="{name}">', page())
+    assert [r.getMessage() for r in caplog.records] == [
+        f"api/batch.md documents the private name {name}"
+    ] * is_private
