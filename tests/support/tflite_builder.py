@@ -149,7 +149,7 @@ class ModelBuilder:
                 output = self.tensor(output)
                 self.tensors[output]["type"] = kind
             produced.append(output)
-        table = _options_table(name)
+        table = options_table(name)
         unknown = set(options) - set(TABLES.get(table, {}))
         if unknown:
             raise TypeError(f"the options of {name} ({table}) have no {', '.join(sorted(unknown))}")
@@ -258,7 +258,7 @@ def _operator_code(name: str, version: int | None) -> Values:
     }
 
 
-def _options_table(op: str) -> str:
+def options_table(op: str) -> str:
     """The name of the op's options table; "NONE" for an op that has none."""
     lower_name = f"{op}options".replace("_", "").lower()
     named = _SHARED_OPTIONS.get(op) or _SECOND_OPTIONS.get(op)

@@ -6,8 +6,11 @@ from functools import cache
 from pathlib import Path
 
 import gles_delegate as gd
-from gles_delegate.model.schema import BUILTIN_OPERATORS
+from gles_delegate.model.schema import BUILTIN_OPERATORS, OPTIONS, OPTIONS_2
 from gles_delegate.ops import supported_ops
+from gles_delegate.ops.lib.registry import op_of
+from tests.support.schema import BUILTIN_OPTIONS
+from tests.support.tflite_builder import options_table
 
 PACKAGE = Path(gd.__file__).parent
 
@@ -53,3 +56,10 @@ def test_only_ops_know_names_of_ops() -> None:
     }
     assert {path: names for path, names in naming.items() if path not in NAMING_OPS} == {}
     assert sorted(NAMING_OPS.keys() - naming.keys()) == [], "take them out of NAMING_OPS"
+
+
+def test_options_of_another_op_are_not_read() -> None:
+    """The reader knows the table of each op that has options, by its number in the schema."""
+    for op in BUILTIN_OPERATORS:
+        if op_of(op).options.kinds() and op not in OPTIONS_2:
+            assert OPTIONS.get(op) == BUILTIN_OPTIONS.index(options_table(op)), op
