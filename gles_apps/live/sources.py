@@ -106,7 +106,7 @@ class Picture:
     """A picture file, repeated endlessly.
 
     Args:
-        path: A picture in one of `gles_delegate.image.pictures.FORMATS`; it is rotated by its EXIF
+        path: A picture in one of the formats that docs/cli.md lists; it is rotated by its EXIF
             data.
 
     Raises:

@@ -156,8 +156,8 @@ class Image:
     def create_from_file(cls, file_name: str | Path) -> Image:
         """A picture from a file, in SRGB, rotated by its EXIF data.
 
-        The formats are `gles_delegate.image.pictures.FORMATS`; 16-bit pictures keep the upper 8
-        bits.
+        The formats are those of every command, which docs/cli.md lists; 16-bit pictures keep the
+        upper 8 bits.
 
         Raises:
             FileNotFoundError: There is no such file.

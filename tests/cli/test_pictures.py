@@ -1,5 +1,6 @@
 """Pictures read by Pillow: the numpy side of pictures against it, and a model's metadata."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,14 @@ def test_formats_that_every_door_reads(
     picture.save(tmp_path / "a", kind, **({"quality": 95} if kind == "AVIF" else {}))
     seen = np.asarray(DOORS[door](tmp_path / "a")).astype(int)
     assert np.abs(seen[8::16, 8::16] - UPRIGHT[..., np.newaxis]).max() <= 8
+
+
+@pytest.mark.source
+def test_the_page_lists_these_formats() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    (listed,) = re.findall(r"Pictures are ([\w ,]+), for every command", page)
+    names = re.split(", | and ", listed)
+    assert sorted(name.replace(" ", "").upper() for name in names) == sorted(FORMATS)
 
 
 @pytest.mark.parametrize("door", DOORS)
