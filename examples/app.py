@@ -8,8 +8,7 @@ from pathlib import Path
 
 from imaging import ending_in_a_sentence, positive, require_inputs_kept
 
-from gles_apps.live import App, GpuSource, ShowOptions, Source, open_source, show
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, FrameHandler, GpuSource, ShowOptions, Source, open_source, show
 
 
 def parser(text: str, *, frames: bool = True, **models: str) -> argparse.ArgumentParser:

@@ -14,8 +14,7 @@ from imaging import load_picture
 from PIL import ImageColor
 
 import gles_delegate as gd
-from gles_apps.live import App, Canvas, Frame
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, Canvas, Frame, FrameHandler
 
 PERSON = 15
 """The person class in Pascal VOC, for networks with many classes."""

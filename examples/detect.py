@@ -13,8 +13,7 @@ from pathlib import Path
 
 import app
 
-from gles_apps.live import App, frame_handler_for
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, FrameHandler, frame_handler_for
 from gles_apps.tasks.vision import TaskSettings
 from gles_delegate.model.labels import read_labels
 

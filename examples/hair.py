@@ -11,8 +11,7 @@ import app
 from PIL import ImageColor
 
 import gles_delegate as gd
-from gles_apps.live import App, Canvas, Frame
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, Canvas, Frame, FrameHandler
 
 
 def dyer(networks: App, arguments: Namespace) -> FrameHandler:

@@ -11,8 +11,7 @@ from argparse import Namespace
 
 import app
 
-from gles_apps.live import App, frame_handler_for
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, FrameHandler, frame_handler_for
 from gles_apps.tasks.vision import TaskSettings
 
 

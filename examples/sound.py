@@ -18,8 +18,7 @@ import av
 import numpy as np
 from imaging import ending_in_a_sentence
 
-from gles_apps.live import App, Canvas, Frame
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, Canvas, Frame, FrameHandler
 from gles_apps.vision import Drawing, palette
 from gles_apps.vision.classes import class_name, top_indices
 from gles_delegate.errors import reason_of

@@ -17,8 +17,7 @@ from imaging import load_picture, single
 from PIL import Image
 
 import gles_delegate as gd
-from gles_apps.live import App, repaint
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, FrameHandler, repaint
 from gles_delegate.image.pictures import as_tensor
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from tiles import doubled
 
 import gles_delegate as gd
-from gles_apps.live import App, Canvas, Frame, Layer, Network
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import App, Canvas, Frame, FrameHandler, Layer, Network
 
 MODEL = Path(__file__).parent / "models" / "super_resolution_x2.tflite"
 LARGEST = 2**20

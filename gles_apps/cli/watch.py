@@ -15,8 +15,7 @@ from gles_delegate.cli import common
 from gles_delegate.model.labels import read_labels
 
 if TYPE_CHECKING:
-    from gles_apps.live import App
-    from gles_apps.live.show import FrameHandler
+    from gles_apps.live import App, FrameHandler
 
 
 @common.command

@@ -9,7 +9,7 @@ with needs("gles_apps.live", "apps", "av", "PIL", "rich"):
     from gles_apps.live.app import App, Canvas, Frame, Network
     from gles_apps.live.gstreamer import GStreamer, GStreamerSink
     from gles_apps.live.layers import Layer
-    from gles_apps.live.show import ShowOptions, show
+    from gles_apps.live.loop import FrameHandler, ShowOptions, show
     from gles_apps.live.sources import Camera, GpuSource, Picture, Source, Video, open_source
     from gles_apps.live.tasks import frame_handler_for, repaint
 
@@ -18,6 +18,7 @@ __all__ = [
     "Camera",
     "Canvas",
     "Frame",
+    "FrameHandler",
     "GStreamer",
     "GStreamerSink",
     "GpuSource",

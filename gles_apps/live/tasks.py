@@ -8,7 +8,7 @@ import numpy as np
 
 from gles_apps.live.app import App, Canvas, Frame, Network
 from gles_apps.live.layers import Layer
-from gles_apps.live.show import FrameHandler
+from gles_apps.live.loop import FrameHandler
 from gles_apps.tasks.assets import ModelPath
 from gles_apps.tasks.components.containers import ClassificationResult
 from gles_apps.tasks.options import BaseOptions, VisionTaskRunningMode

@@ -17,6 +17,7 @@ from gles_apps.live import (
     App,
     Canvas,
     Frame,
+    FrameHandler,
     GStreamer,
     GStreamerSink,
     ShowOptions,
@@ -26,7 +27,6 @@ from gles_apps.live import (
 from gles_apps.live import gstreamer as gstreamer_module
 from gles_apps.live.libgst import libgst
 from gles_apps.live.painter import Painter
-from gles_apps.live.show import FrameHandler
 from tests.conftest import Require
 from tests.gl.test_binding import negated
 from tests.support.example import read_video
@@ -355,7 +355,7 @@ def test_show_without_egl(monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*arguments: object, **options: object) -> None:
         raise gd.ContextError("no EGL")
 
-    monkeypatch.setattr(sys.modules["gles_apps.live.show"], "EglContext", none)
+    monkeypatch.setattr(sys.modules["gles_apps.live.loop"], "EglContext", none)
     source = open_source(pipeline=COLORS.format(2, "NV12"))
     with pytest.raises(gd.ContextError, match="no EGL"):
         show(see, source, ShowOptions(headless=True))

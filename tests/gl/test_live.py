@@ -32,8 +32,8 @@ from gles_apps.live import (
 )
 from gles_apps.live.app import Timings
 from gles_apps.live.gstreamer import locations
+from gles_apps.live.loop import _KeptTextures
 from gles_apps.live.painter import ATLAS, Painter, new_texture
-from gles_apps.live.show import _KeptTextures
 from gles_apps.live.sources import Recording
 from gles_apps.tasks.vision import TaskSettings
 from gles_apps.vision.drawing import Drawing, load_glyph

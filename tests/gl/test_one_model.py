@@ -14,7 +14,7 @@ import pytest
 import gles_apps.tasks as mp
 from gles_apps import live
 from gles_apps.batch import Predictor, TaskPredictor, pool
-from gles_apps.live.show import FrameHandler
+from gles_apps.live import FrameHandler
 from gles_apps.tasks import vision
 from gles_apps.tasks.assets import Assets
 from gles_delegate import DelegateError, Interpreter
