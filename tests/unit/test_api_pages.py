@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LISTED = {
+IN_ORDER = [
     name
-    for page in ROOT.glob("docs/api/*.md")
+    for page in sorted(ROOT.glob("docs/api/*.md"))
     for name in re.findall(r"^::: (\S+)", page.read_text("utf-8"), re.MULTILINE)
-}
+]
+LISTED = {*IN_ORDER}
 APPS = (
     "batch",
     "live",
@@ -50,6 +51,17 @@ def test_public_names_are_listed(module: str) -> None:
     )
     public = {f"{module}.{name}" for name in names} - ONE_BY_ONE
     assert public == {name for name in LISTED if name.rpartition(".")[0] == module}
+
+
+def test_a_name_is_listed_once() -> None:
+    assert sorted(LISTED) == sorted(IN_ORDER)
+
+
+def test_no_module_has_the_name_of_what_is_listed_beside_it() -> None:
+    """The pages would show the module instead."""
+    files = [ROOT.joinpath(*name.split(".")).with_suffix(".py") for name in LISTED - ONE_BY_ONE]
+    modules = {file.stem for file in files if file.exists()}
+    assert modules == {"containers", "drawing_styles", "drawing_utils", "processors"}
 
 
 def test_no_other_module_is_listed() -> None:
