@@ -45,6 +45,7 @@ def quoted(entry: str) -> str:
     return next(name for name in names if name not in gd.__all__)
 
 
+@pytest.mark.source
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: quoted(entry)[:40])
 def test_messages_are_those_of_the_source(entry: str) -> None:
     message = quoted(entry)

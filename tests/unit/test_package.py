@@ -17,7 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import gles_apps
-from gles_delegate import __version__
+from gles_delegate import __version__, ops
 from tests.conftest import Require
 
 ROOT = Path(__file__).parents[2]
@@ -180,4 +180,4 @@ def test_the_version_is_the_same_everywhere() -> None:
 def test_ops_that_a_packed_app_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pkgutil.iter_modules", lambda path: [])
     with pytest.raises(ImportError, match="--collect-all gles_delegate"):
-        runpy.run_path(str(ROOT / "gles_delegate/ops/__init__.py"), {"__path__": ["/app"]})
+        runpy.run_path(ops.__file__, {"__path__": ["/app"]})
