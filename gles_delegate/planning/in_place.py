@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from gles_delegate.ops.lib.views import Copy
@@ -28,73 +29,105 @@ def drop_copies(
         The dispatches without copies that are not needed; and for each tensor that lies inside
         another: its place in the outermost such tensor.
     """
-    all_copied = {i: c for i, d in enumerate(dispatches) if (c := _copied(d)) is not None}
-    computed = {d.output for d in dispatches}
-    movable, hosts = computed - kept, computed - no_hosts
-    joined = hosts - {d.output for d in dispatches if not d.partial}
-    writers = Counter(d.output for d in dispatches)
-    last_writers = {d.output: i for i, d in enumerate(dispatches)}
-    places: dict[Value, Place] = {}
-    dropped: set[int] = set()
+    computed = {dispatch.output for dispatch in dispatches}
+    nesting = _Nesting(dispatches, computed - kept, computed - no_hosts, alignment)
+    nesting.put_outputs_inside_sources()
+    nesting.put_sources_inside_outputs()
+    places = {value: nesting.outermost(value) for value in nesting.places}
+    return nesting.remaining(), places
 
-    def outermost(value: Value) -> Place:
+
+@dataclass
+class _Nesting:
+    """Which tensors lie inside others, so that copies between them are not needed.
+
+    Attributes:
+        movable: Tensors that may lie inside others.
+        hosts: Tensors that others may lie inside.
+        alignment: See `drop_copies`.
+        places: For each tensor that lies inside another: its place in that one.
+        dropped: The indices of the copies that are not needed.
+    """
+
+    dispatches: Sequence[Dispatch]
+    movable: Set[Value]
+    hosts: Set[Value]
+    alignment: int
+    places: dict[Value, Place] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+
+    @cached_property
+    def copies(self) -> dict[int, _Copied]:
+        """The copies of ranges of bytes, by their indices."""
+        found = {i: _copied(dispatch) for i, dispatch in enumerate(self.dispatches)}
+        return {i: copied for i, copied in found.items() if copied is not None}
+
+    def put_outputs_inside_sources(self) -> None:
+        """Let slices be views, unless a source is written again after them."""
+        writers = Counter(dispatch.output for dispatch in self.dispatches)
+        last_writers = {dispatch.output: i for i, dispatch in enumerate(self.dispatches)}
+        for i, copied in self.copies.items():
+            if (
+                copied.source in self.hosts
+                and copied.output in self.movable
+                and copied.is_range(self.alignment)
+                and writers[copied.output] == 1
+                and last_writers[copied.source] <= i
+            ):
+                self.places[copied.output] = copied.source, copied.begin
+                self.dropped.add(i)
+
+    def put_sources_inside_outputs(self) -> None:
+        """Let what holds a source lie in the tensor that joins it to others, if all goes there."""
+        rest = {i: copied for i, copied in self.copies.items() if i not in self.dropped}
+        joined = self.hosts - {each.output for each in self.dispatches if not each.partial}
+        sizes: Counter[tuple[Value, Place]] = Counter()
+        for copied in rest.values():
+            sizes[copied.output, self._target(copied)] += copied.size
+        for i, copied in rest.items():
+            output = copied.output
+            outer, to = self.outermost(output)
+            holder, begin = target = self._target(copied)
+            is_there = holder == outer and to + begin == 0
+            fits = (
+                output in joined
+                and holder in self.movable
+                and sizes[output, target] == holder.nbytes
+                and begin % self.alignment == 0
+                and outer != holder
+            )
+            if fits:
+                self.places[holder] = output, begin
+            if fits or is_there:
+                self.dropped.add(i)
+
+    def outermost(self, value: Value) -> Place:
+        """The place of a tensor in the outermost one around it."""
         offset = 0
-        while value in places:
-            value, more = places[value]
+        while value in self.places:
+            value, more = self.places[value]
             offset += more
         return value, offset
 
-    def target_of(copied: _Copied) -> Place:
+    def _target(self, copied: _Copied) -> Place:
         """The holder of the source, and the byte of the output where it would begin."""
-        holder, begin = outermost(copied.source)
+        holder, begin = self.outermost(copied.source)
         return holder, copied.to - begin - copied.begin
 
-    for i, copied in all_copied.items():
-        source, output = copied.source, copied.output
-        # Put the output inside the source, unless that is written again.
-        if (
-            source in hosts
-            and output in movable
-            and copied.is_range(alignment)
-            and writers[output] == 1
-            and last_writers[source] <= i
-        ):
-            places[output] = source, copied.begin
-            dropped.add(i)
-    rest = {i: copied for i, copied in all_copied.items() if i not in dropped}
-    sizes: Counter[tuple[Value, Place]] = Counter()
-    for copied in rest.values():
-        sizes[copied.output, target_of(copied)] += copied.size
-    for i, copied in rest.items():
-        output = copied.output
-        outer, to = outermost(output)
-        holder, begin = target = target_of(copied)
-        is_there = holder == outer and to + begin == 0
-        # Put what holds the source inside the output, if all of it goes there.
-        fits = (
-            output in joined
-            and holder in movable
-            and sizes[output, target] == holder.nbytes
-            and begin % alignment == 0
-            and outer != holder
-        )
-        if fits:
-            places[holder] = output, begin
-        if fits or is_there:
-            dropped.add(i)
-
-    made_needless: defaultdict[Value, list[Dispatch]] = defaultdict(list)
-    for i in dropped:
-        made_needless[all_copied[i].source].append(dispatches[i])
-
-    def attributed(dispatch: Dispatch) -> Dispatch:
-        copies = [*made_needless[dispatch.output]]
-        for copy in copies:
-            copies += made_needless[copy.output]
-        return dispatch.joined(*copies) if copies else dispatch
-
-    result = [attributed(d) for i, d in enumerate(dispatches) if i not in dropped]
-    return result, {value: outermost(value) for value in places}
+    def remaining(self) -> list[Dispatch]:
+        """The dispatches that are needed, which stand for the nodes of dropped copies, too."""
+        needless: defaultdict[Value, list[Dispatch]] = defaultdict(list)
+        for i in self.dropped:
+            needless[self.copies[i].source].append(self.dispatches[i])
+        result: list[Dispatch] = []
+        for i, dispatch in enumerate(self.dispatches):
+            if i in self.dropped:
+                continue
+            copies = [*needless[dispatch.output]]
+            for copy in copies:
+                copies += needless[copy.output]
+            result.append(dispatch.joined(*copies) if copies else dispatch)
+        return result
 
 
 @dataclass(frozen=True)
