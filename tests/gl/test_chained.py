@@ -10,7 +10,7 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.planning import plan as plans
 from tests.op_table.graphs import GRAPHS
-from tests.support.convolutions import background_threads, network
+from tests.support.convolutions import network
 from tests.support.oracle import in_litert, in_ours, run
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
@@ -153,10 +153,6 @@ def test_a_model_that_runs_often_gets_them() -> None:
     expected = powers / powers.sum(-1, keepdims=True)
     with gd.GpuDelegate() as delegate:
         interpreter = in_ours(delegate, content)
-        for _ in range(10):
-            run(interpreter, [x])
-        for thread in background_threads():
-            thread.join()
         assert max(groups(delegate)) == 1
         end = monotonic() + 60
         while not delegate.bound.is_final:
