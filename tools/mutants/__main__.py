@@ -36,7 +36,7 @@ SEED = seed_of_commit()
 """Of the sample of tests; a commit that is made meanwhile has another."""
 _LONGEST = 600
 """Seconds after which the tests that meet a fault are taken for hanging."""
-_TESTS_OF_FILES = ("test_imports", "test_package", "test_words", "test_house", "test_tools")
+_TESTS_OF_FILES = ("test_imports", "test_package", "test_house", "test_tools")
 """Tests of the sources' text, which the switches change."""
 
 
