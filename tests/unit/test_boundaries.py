@@ -1,7 +1,5 @@
 """Rules at their boundaries, and refusals that no model of the other tests meets."""
 
-from concurrent.futures import ThreadPoolExecutor
-from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,17 +57,3 @@ def test_what_is_not_there_is_explained() -> None:
     with pytest.raises(AttributeError) as caught:
         _ = vision.SomethingElse
     assert "Interactive" not in str(caught.value)
-
-
-def test_waits_have_limits() -> None:
-    from gles_delegate.runtime.invocation import QueuedInvocation
-
-    begun = Event()
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(begun.wait)
-        thread: Any = SimpleNamespace(
-            start=lambda function: future, gpu=SimpleNamespace(refuse_fork=lambda: None)
-        )
-        queued = QueuedInvocation(thread, lambda: None)  # type: ignore[arg-type, return-value]
-        assert not queued.wait(0.01)
-        begun.set()

@@ -59,12 +59,6 @@ def test_every_error_survives_a_pickle() -> None:
             assert vars(again) == vars(error)
 
 
-def test_what_an_error_of_egl_says() -> None:
-    error = pickle.loads(pickle.dumps(EglError("eglMakeCurrent", 0x3002)))
-    assert (error.function, error.code) == ("eglMakeCurrent", 0x3002)
-    assert "another thread" in str(error)
-
-
 @pytest.mark.parametrize("kind", [gd.ModelError, gd.OutOfGpuMemoryError])
 def test_an_error_of_two_trees_stays_both(kind: type[Exception]) -> None:
     error = pickle.loads(pickle.dumps(kind("expected a model, found none")))

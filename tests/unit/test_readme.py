@@ -38,12 +38,6 @@ def test_every_option_is_explained() -> None:
     assert missing == {"inference_priority2", "inference_priority3"}  # "`...1` ... `3`"
 
 
-def test_every_error_is_named() -> None:
-    errors = [name for name in gd.__all__ if name.endswith("Error")]
-    page = (ROOT / "docs" / "errors.md").read_text("utf-8")
-    assert not [name for name in errors if not re.search(rf"\b{name}`", page)]
-
-
 def test_the_debian_packages_are_those_of_setup_and_errors() -> None:
     assert f"apt install {DEBIAN_PACKAGES} " in README
     assert f'wanted="{DEBIAN_PACKAGES} ' in (ROOT / "tools" / "setup-debian").read_text("utf-8")

@@ -499,7 +499,6 @@ def test_no_boxes_at_all(kind: str) -> None:
     masks = [np.zeros((1, 24, 16, 32), np.float32)] if "seg" in kind else []
     rows = np.zeros((1, 0, detector.numbers), np.float32)
     assert vision.read_detections([rows, *masks], detector) == []
-    assert vision.read_detections([rows.repeat(1, 0), *masks], detector) == []
     zeros = np.zeros((1, 9, detector.numbers), np.float32)
     assert vision.read_detections([zeros, *masks], detector) == []
 
