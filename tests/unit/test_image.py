@@ -24,11 +24,6 @@ def test_the_same_size_is_the_picture_itself() -> None:
     np.testing.assert_allclose(pixels(PICTURE, (30, 44)), PICTURE, atol=1e-4)
 
 
-def test_shrunk_by_two_is_the_mean_of_four() -> None:
-    fours = PICTURE.astype(float).reshape(15, 2, 22, 2, 3).mean((1, 3))
-    np.testing.assert_allclose(pixels(PICTURE, (15, 22)), fours, atol=1e-3)
-
-
 PHOTOGRAPH = np.random.default_rng(5).integers(0, 256, (60, 90, 3)).astype(np.uint8)
 
 
@@ -341,20 +336,21 @@ def test_planes(yuv: tuple[int, int, int], options: dict[str, Any], rgb: Any) ->
         )
 
 
-def test_chroma_stands_in_the_middle_of_its_pixels() -> None:
+@pytest.mark.parametrize(
+    ("options", "shares"),
+    [
+        ({}, [-40, -35, -25, -15, -5, 5, 15, 20]),
+        ({"siting": "left"}, [-40, -30, -20, -10, 0, 10, 20, 20]),
+    ],
+    ids=["middle", "left"],
+)
+def test_chroma_stands_in_the_middle_of_its_pixels_or_left(
+    options: dict[str, Any], shares: list[int]
+) -> None:
     y, v = np.full((2, 8), 128, np.uint8), np.full((1, 4), 128, np.uint8)
     u = np.array([[88, 108, 128, 148]], np.uint8)
-    blue = pixels([y, u, v], (2, 8), full_range=True)[0, :, 2]
-    expected = 128 + 1.772 * np.array([-40, -35, -25, -15, -5, 5, 15, 20])
-    np.testing.assert_allclose(blue, expected, atol=1e-3)
-
-
-def test_chroma_stands_left_in_most_video() -> None:
-    y, v = np.full((2, 8), 128, np.uint8), np.full((1, 4), 128, np.uint8)
-    u = np.array([[88, 108, 128, 148]], np.uint8)
-    blue = pixels([y, u, v], (2, 8), full_range=True, siting="left")[0, :, 2]
-    expected = 128 + 1.772 * np.array([-40, -30, -20, -10, 0, 10, 20, 20])
-    np.testing.assert_allclose(blue, expected, atol=1e-3)
+    blue = pixels([y, u, v], (2, 8), full_range=True, **options)[0, :, 2]
+    np.testing.assert_allclose(blue, 128 + 1.772 * np.array(shares), atol=1e-3)
 
 
 @pytest.mark.parametrize(("packed", "order"), [("yuyv", [0, 1, 2, 3]), ("uyvy", [1, 0, 3, 2])])
