@@ -135,12 +135,9 @@ def test_moved_modules_name_the_new_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_gl_and_graph_do_not_know_each_other(path: Path) -> None:
-    if part_of(path) == "gl":
-        assert not parts_imported(path) & GRAPH_PARTS
-    elif part_of(path) in GRAPH_PARTS:
-        libraries = {name.split(".")[0] for name in imported(path)}
-        assert not libraries & {"moderngl", "glcontext", "ctypes"}
+def test_the_graph_calls_no_gl(path: Path) -> None:
+    libraries = {name.split(".")[0] for name in imported(path)}
+    assert part_of(path) not in GRAPH_PARTS or not libraries & {"moderngl", "glcontext", "ctypes"}
 
 
 def test_every_module_is_imported_without_moderngl(require: Require) -> None:

@@ -60,13 +60,6 @@ def test_other_sizes_are_the_same_program(conv: Dispatch) -> None:
     assert assemble(odd, LIMITS).text != actual[0].text
 
 
-@pytest.mark.parametrize("name", GRAPHS)
-def test_every_define_is_used(name: str) -> None:
-    for limits in (LIMITS, ROOMY):
-        for dispatch in plan_of(sketched(name), limits).dispatches:
-            assert assemble(dispatch, limits).image_reads == (limits is ROOMY)
-
-
 @pytest.mark.parametrize(
     ("half_products", "half", "size", "precision"),
     [
