@@ -39,13 +39,6 @@ def test_pictures_are_normalised_by_the_metadata(tmp_path: Path) -> None:
     np.testing.assert_allclose(array[0], (colors - np.array([1.0, 2, 3])) / 2, rtol=1e-6)
 
 
-def test_gray_of_16_bits(tmp_path: Path) -> None:
-    gray = np.array([[0, 1000], [40000, 65535]], np.uint16)
-    Image.fromarray(gray).resize((8, 8), Image.Resampling.NEAREST).save(tmp_path / "a.png")
-    array = tensor_files.load_input(tmp_path / "a.png", graph([OF_EACH]), 1, 0, 1)
-    np.testing.assert_array_equal(array[0, ::4, ::4, 0], [[0, 3], [156, 255]])
-
-
 DOORS: dict[str, Callable[[Path], Any]] = {
     "tasks": lambda path: mp.Image.create_from_file(path).numpy_view(),
     "run": tensor_files.read_picture,

@@ -92,10 +92,6 @@ def test_files_of_other_formats(name: str, tmp_path: Path) -> None:
         assert text.count("\n") == 1
 
 
-def test_models_are_models() -> None:
-    assert load_model(Path("examples/models/digit_classifier.tflite")).nodes
-
-
 @pytest.mark.parametrize(
     ("file", "message"),
     [
