@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
-from typing import Any
-from zipfile import ZipFile
 
 import flatbuffers
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.support.schema import pack_model
+from tests.support.fake_networks import given_outputs
+from tests.support.metadata import Ref, described, process_unit, table, vector
 from tests.support.tflite_builder import ModelBuilder
 
 Floats = NDArray[np.float32]
@@ -56,8 +54,7 @@ class DescribedDetector:
     def metadata(self, decoding: bytes) -> bytes:
         """TFLite's metadata_schema.fbs, with the decoding as custom metadata."""
         b = flatbuffers.Builder()
-        mean, std = (b.CreateNumpyVector(np.float32([value])) for value in (127.5, 127.5))
-        unit = table(b, np.uint8(1), Ref(table(b, Ref(mean), Ref(std))))  # NormalizationOptions
+        unit = process_unit(b, [127.5], [127.5])
         inputs = vector(b, [table(b, None, None, None, None, Ref(vector(b, [unit])))])
         labels = table(b, Ref(b.CreateString("labels.txt")), None, np.int8(2))
         files = [None, None, None, None, None, Ref(vector(b, [labels]))]
@@ -79,54 +76,6 @@ class DescribedDetector:
         """The model; `decoding` replaces the bytes of its custom metadata."""
         b = ModelBuilder()
         x = b.input((1, self.size, self.size, 3))
-        mean = b.op("MEAN", [x, b.constant(np.int32([1, 2, 3]))], [(1,)])
-        nothing = b.op("MUL", [mean, b.constant(np.float32([0]))], [(1,)])
-        outputs = [
-            b.op("ADD", [b.constant(array), nothing], [array.shape])
-            for array in (self.boxes if name == "location" else self.scores for name in self.names)
-        ]
-        model = dict(b.model(outputs))
+        arrays = [self.boxes if name == "location" else self.scores for name in self.names]
         data = self.metadata(self.decoding() if decoding is None else decoding)
-        model["buffers"] = [*model["buffers"], {"data": data}]
-        described = {"name": "TFLITE_METADATA", "buffer": len(model["buffers"]) - 1}
-        model["metadata"] = [*model.get("metadata", ()), described]
-        file = BytesIO(pack_model(model))
-        with ZipFile(file, "a") as packed:
-            packed.writestr("labels.txt", "".join(f"{label}\n" for label in self.labels))
-        return file.getvalue()
-
-
-@dataclass
-class Ref:
-    """An offset to a table, vector or string."""
-
-    offset: int
-
-
-def table(b: flatbuffers.Builder, *fields: Any) -> int:
-    """A table of references, float32, int32, bool, and bytes of numpy; None is left out."""
-    b.StartObject(len(fields))
-    for slot, value in enumerate(fields):
-        match value:
-            case None:
-                pass
-            case Ref(offset):
-                b.PrependUOffsetTRelativeSlot(slot, offset, 0)
-            case bool():
-                b.PrependBoolSlot(slot, value, False)
-            case np.uint8():
-                b.PrependUint8Slot(slot, int(value), 0)
-            case np.int8():
-                b.PrependInt8Slot(slot, int(value), 0)
-            case int():
-                b.PrependInt32Slot(slot, value, 0)
-            case _:
-                b.PrependFloat32Slot(slot, value, 0.0)
-    return b.EndObject()
-
-
-def vector(b: flatbuffers.Builder, tables: Sequence[int]) -> int:
-    b.StartVector(4, len(tables), 4)
-    for offset in reversed(tables):
-        b.PrependUOffsetTRelative(offset)
-    return b.EndVector()
+        return described(b.model(given_outputs(b, x, arrays)), data, self.labels)

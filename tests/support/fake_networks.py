@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import zip_longest
 from typing import Any
-from zipfile import ZipFile
 
 import flatbuffers
 import numpy as np
@@ -15,8 +13,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from tests.support.bundles import aligned_bundle
-from tests.support.described_detectors import Ref, table, vector
-from tests.support.schema import pack_model
+from tests.support.metadata import Ref, described, process_unit, table, vector
 from tests.support.tflite_builder import ModelBuilder
 
 Shapes = Sequence[tuple[int, ...]]
@@ -41,22 +38,34 @@ BUNDLES = {
 }
 
 
-def fake_network(size: int, outputs: Sequence[Floats], names: Sequence[str] = ()) -> bytes:
-    """A network of pictures [1, size, size, 3] with these outputs, a little brighter in bright
-    pictures: array + 0.01 * mean color.
+def given_outputs(
+    b: ModelBuilder,
+    x: int,
+    outputs: Sequence[NDArray[Any]],
+    names: Sequence[str] = (),
+    share: float = 0,
+) -> list[int]:
+    """Outputs that are given, in bright pictures brighter by a share of the mean color.
 
     Args:
+        x: A batch of one picture.
         names: The names of the outputs; none: any.
     """
-    b = ModelBuilder()
-    x = b.input((1, size, size, 3))
     mean = b.op("MEAN", [x, b.constant(np.int32([1, 2, 3]))], [(1,)])
-    little = b.op("MUL", [mean, b.constant(np.float32([0.01]))], [(1,)])
-    results = [
-        b.op("ADD", [b.constant(array), little], [b.tensor(array.shape, name=name)])
+    little = b.op("MUL", [mean, b.constant(np.float32([share]))], [(1,)])
+    return [
+        b.op("ADD", [b.constant(np.float32(array)), little], [b.tensor(array.shape, name=name)])
         for array, name in zip_longest(outputs, names)
     ]
-    return b.build(results)
+
+
+def fake_network(
+    size: int, outputs: Sequence[NDArray[Any]], names: Sequence[str] = (), share: float = 0.01
+) -> bytes:
+    """A network of pictures [1, size, size, 3], "input", with `given_outputs`."""
+    b = ModelBuilder()
+    x = b.input((1, size, size, 3), name="input")
+    return b.build(given_outputs(b, x, outputs, names, share))
 
 
 def plausible(name: str, rng: Generator) -> list[Floats]:
@@ -138,20 +147,13 @@ def _varint(value: int) -> bytes:
 def labelled(b: ModelBuilder, scores: int, labels: Sequence[str]) -> bytes:
     """A model with the names of its output's classes in its metadata, and inputs of 0 to 1."""
     d = flatbuffers.Builder()
-    mean, std = (d.CreateNumpyVector(np.float32([value])) for value in (0, 255))
-    unit = table(d, np.uint8(1), Ref(table(d, Ref(mean), Ref(std))))  # NormalizationOptions
+    unit = process_unit(d, [0], [255])
     seen = table(d, None, None, None, None, Ref(vector(d, [unit])))
     file = table(d, Ref(d.CreateString("labels.txt")), None, np.int8(2))
     output = table(d, None, None, None, None, None, None, Ref(vector(d, [file])))
     graph = table(d, None, None, Ref(vector(d, [seen])), Ref(vector(d, [output])))
     d.Finish(table(d, None, None, None, Ref(vector(d, [graph]))), b"M001")
-    model = dict(b.model([scores]))
-    model["buffers"] = [*model["buffers"], {"data": bytes(d.Output())}]
-    model["metadata"] = [{"name": "TFLITE_METADATA", "buffer": len(model["buffers"]) - 1}]
-    content = BytesIO(pack_model(model))
-    with ZipFile(content, "a") as packed:
-        packed.writestr("labels.txt", "".join(f"{label}\n" for label in labels))
-    return content.getvalue()
+    return described(b.model([scores]), bytes(d.Output()), labels)
 
 
 def last_channel(channels: int = 4) -> bytes:

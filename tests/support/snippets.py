@@ -25,7 +25,14 @@ import numpy as np
 
 from gles_delegate.model.metadata import Metadata, TensorMetadata
 from tests.support.bundles import aligned_bundle
-from tests.support.fake_networks import GestureNetworks, fake_bundle, holistic_bundle, last_channel
+from tests.support.fake_networks import (
+    GestureNetworks,
+    fake_bundle,
+    fake_network,
+    holistic_bundle,
+    last_channel,
+)
+from tests.support.tflite_builder import ModelBuilder
 
 ROOT = Path(__file__).parents[2]
 PAGES = (
@@ -172,8 +179,6 @@ def classifier() -> bytes:
 
 def segmenter() -> bytes:
     """[1, 256, 256, 3] to [1, 256, 256, 1]: which pixels are bright."""
-    from tests.support.tflite_builder import ModelBuilder
-
     b = ModelBuilder()
     axes = b.constant(np.array([3], np.int32))
     y = b.op("MEAN", [b.input((1, 256, 256, 3)), axes], [(1, 256, 256, 1)], keep_dims=True)
@@ -182,8 +187,6 @@ def segmenter() -> bytes:
 
 
 def negative(size: tuple[int, int], channels: int) -> bytes:
-    from tests.support.tflite_builder import ModelBuilder
-
     b = ModelBuilder()
     shape = (1, *size, channels)
     return b.build([b.op("NEG", [b.input(shape)], [shape])])
@@ -191,11 +194,11 @@ def negative(size: tuple[int, int], channels: int) -> bytes:
 
 def face_detector() -> bytes:
     """[1, 128, 128, 3] to one face in the middle of the picture: boxes and scores."""
-    boxes, scores = np.zeros((896, 16)), np.full((896, 1), -9.0)
-    boxes[:, 2:4] = 40
-    boxes[:, 6] = 9  # the eyes are apart
-    scores[238] = 9  # in the middle
-    return constant_outputs((128, 128), {"regressors": boxes, "classificators": scores})
+    boxes, scores = np.zeros((1, 896, 16)), np.full((1, 896, 1), -9.0)
+    boxes[..., 2:4] = 40
+    boxes[..., 6] = 9  # the eyes are apart
+    scores[0, 238] = 9  # in the middle
+    return fake_network(128, [boxes, scores], ["regressors", "classificators"], share=0)
 
 
 def face_landmarks() -> bytes:
@@ -204,27 +207,8 @@ def face_landmarks() -> bytes:
     points[::2, :2] -= 40
     points[1::3, 0] += 40
     points[33, :2], points[263, :2] = (70, 90), (120, 90)
-    return constant_outputs(
-        (192, 192), {"points": points.reshape(1, 1, -1), "flag": np.ones((1, 1))}
-    )
-
-
-def constant_outputs(size: tuple[int, int], outputs: dict[str, Any]) -> bytes:
-    """A network [1, *size, 3], "input", whose outputs [1, ...] do not depend on the picture."""
-    from tests.support.tflite_builder import ModelBuilder
-
-    b = ModelBuilder()
-    axes = b.constant(np.array([1, 2], np.int32))
-    x = b.op("MEAN", [b.input((1, *size, 3), name="input"), axes], [(1, 3)], keep_dims=False)
-    made = []
-    for name, values in outputs.items():
-        weights = b.constant(np.zeros((values.size, 3), np.float32))
-        inputs = [x, weights, b.constant(values.reshape(-1).astype(np.float32))]
-        flat = b.op("FULLY_CONNECTED", inputs, [(1, values.size)])
-        shape = (1, *values.shape)
-        to = b.constant(np.array(shape, np.int32))
-        made.append(b.op("RESHAPE", [flat, to], [b.tensor(shape, name=name)]))
-    return b.build(made)
+    outputs = [points.reshape(1, 1, 1, -1), np.ones((1, 1, 1))]
+    return fake_network(192, outputs, ["points", "flag"], share=0)
 
 
 def face_bundle() -> bytes:

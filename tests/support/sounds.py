@@ -3,8 +3,7 @@
 import flatbuffers
 import numpy as np
 
-from tests.support.described_detectors import Ref, table, vector
-from tests.support.schema import pack_model
+from tests.support.metadata import Ref, described, table, vector
 from tests.support.tflite_builder import ModelBuilder
 
 RATE, SAMPLES = 1000, 4
@@ -22,7 +21,4 @@ def sound_classifier(channels: int = 1) -> bytes:
     builder = ModelBuilder()
     shape = (1, SAMPLES * max(channels, 1))
     y = builder.op("RELU", [builder.input(shape)], [shape])
-    model = dict(builder.model([y]))
-    model["buffers"] = [*model["buffers"], {"data": bytes(b.Output())}]
-    model["metadata"] = [{"name": "TFLITE_METADATA", "buffer": len(model["buffers"]) - 1}]
-    return pack_model(model)
+    return described(builder.model([y]), bytes(b.Output()))

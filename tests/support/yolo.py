@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.support.fake_networks import given_outputs
 from tests.support.live import mean_model
 from tests.support.tflite_builder import ModelBuilder
 
@@ -23,15 +24,7 @@ def yolo_model(
 ) -> Path:
     """A network with these outputs for any picture, and the exporter's metadata."""
     builder = ModelBuilder()
-    axes = builder.constant(np.array([0, 1, 2, 3], np.int32))
-    total = builder.op("MEAN", [builder.input(shape), axes], [(1,) * 4], keep_dims=True)
-    zero = builder.op("MUL", [total, builder.constant(np.zeros((1,), np.float32))], [(1,) * 4])
-    made = []
-    for array in outputs:
-        same = builder.constant(np.ones(array.ndim, np.int32))
-        start = builder.op("RESHAPE", [zero, same], [(1,) * array.ndim])
-        made.append(builder.op("ADD", [start, builder.constant(np.float32(array))], [array.shape]))
-    path.write_bytes(builder.build(outputs=made))
+    path.write_bytes(builder.build(given_outputs(builder, builder.input(shape), outputs)))
     return exported(path, **values) if values else path
 
 

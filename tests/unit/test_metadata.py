@@ -16,6 +16,7 @@ from gles_delegate.model.metadata import Metadata, TensorMetadata
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.outputs import read_metadata
 from tests.support.example import EXAMPLES
+from tests.support.metadata import Ref, process_unit, table, vector
 from tests.support.schema import pack_model
 from tests.support.tflite_builder import ModelBuilder
 
@@ -23,34 +24,15 @@ NORMALIZATION, SCORE_CALIBRATION = 1, 3
 Unit = tuple[int, Sequence[float], Sequence[float]]
 
 
-def table(builder: flatbuffers.Builder, offsets: dict[int, int], kind: int = 0) -> int:
-    """A table of offsets by slot, and in slot 0 of a union's kind."""
-    builder.StartObject(5)
-    builder.PrependUint8Slot(0, kind, 0)
-    for slot, offset in offsets.items():
-        builder.PrependUOffsetTRelativeSlot(slot, offset, 0)
-    return builder.EndObject()
-
-
-def vector(builder: flatbuffers.Builder, offsets: Sequence[int]) -> int:
-    builder.StartVector(4, len(offsets), 4)
-    for offset in reversed(offsets):
-        builder.PrependUOffsetTRelative(offset)
-    return builder.EndVector()
-
-
 def graph(*inputs: Sequence[Unit]) -> Graph:
     """A graph of two pictures in, whose metadata has these process units for each."""
     b = flatbuffers.Builder()
     tensors = []
     for units in inputs:
-        made = []
-        for kind, mean, std in units:
-            numbers = [b.CreateNumpyVector(np.float32(values)) for values in (mean, std)]
-            made.append(table(b, {1: table(b, dict(enumerate(numbers)))}, kind))
-        tensors.append(table(b, {4: vector(b, made)}))
-    main = table(b, {2: vector(b, tensors)})
-    b.Finish(table(b, {3: vector(b, [main])}))
+        made = [process_unit(b, mean, std, kind) for kind, mean, std in units]
+        tensors.append(table(b, None, None, None, None, Ref(vector(b, made))))
+    main = table(b, None, None, Ref(vector(b, tensors)))
+    b.Finish(table(b, None, None, None, Ref(vector(b, [main]))))
     pictures = tuple(Tensor(i, f"picture {i}", "float32", (1, 8, 8, 3), ()) for i in (0, 1))
     data = np.frombuffer(bytes(b.Output()), np.uint8)
     return Graph(pictures, (), (1, 0), (), metadata={"TFLITE_METADATA": data})
