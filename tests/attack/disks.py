@@ -13,12 +13,10 @@ from tests.support.disks import NoMount, fill, make_read_only, small_disk
 _START = """
 import sys
 import gles_delegate as gd
-from tests.support.small import check, small_model
+from tests.support.small import allocated, check
 options = gd.GpuDelegateOptions(serialization_dir=sys.argv[1])
 with gd.GpuDelegate(options) as delegate:
-    interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-    interpreter.allocate_tensors()
-    check(interpreter)
+    check(allocated(delegate))
 """
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from ai_edge_litert.interpreter import OpResolverType
 from numpy.typing import NDArray
 
 import gles_delegate as gd
@@ -96,13 +96,7 @@ def edges(dtype: np.dtype[Any], detail: Any) -> NDArray[Any]:
 
 def run_kernels(kernels: OpResolverType, palettes: bytes, seed: int) -> Outcome:
     """The outputs of LiteRT's interpreter for each palette, or the message of its error."""
-    content, _ = built(seed)
-
-    def make() -> Any:
-        interpreter = Interpreter(model_content=content, experimental_op_resolver_type=kernels)
-        interpreter.allocate_tensors()
-        return interpreter
-
+    make = partial(oracle.litert_interpreter, built(seed)[0], kernels=kernels)
     try:
         return Outcome("result", tuple(_run_each(seed, palettes, make)))
     except (RuntimeError, ValueError) as error:

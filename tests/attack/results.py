@@ -9,10 +9,9 @@ The table must have all rows after each run that is not killed.
 import csv
 import os
 import random
-import resource
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy as np
 from gles_apps.batch.results import Column, Columns, Results, Row, digest, open_results
 from gles_delegate.errors import DelegateError
 from tests.attack.workers import Outcome
+from tests.support.disks import files_of_at_most
 
 COLUMNS = {"scores": Column("float32", 2)}
 KINDS = (COLUMNS, None)
@@ -82,13 +82,11 @@ class _Life:
         row = {"path": path, "picture": digest(path, str(seed)), "error": None}
         return row | ({"scores": _scores(seed)} if self.columns else {"results": _results(seed)})
 
-    @contextmanager
-    def opened(self) -> Iterator[Results]:
-        results = open_results(self.output, MODEL, self.columns)
-        try:
-            yield results
-        finally:
-            results.close()
+    def opened(self) -> closing[Results]:
+        return closing(open_results(self.output, MODEL, self.columns))
+
+    def may_be_refused(self) -> AbstractContextManager[None]:
+        return suppress(DelegateError) if self.damaged else nullcontext()
 
     def add(self, results: Results, rows: list[Row]) -> None:
         results.add(rows)
@@ -156,13 +154,13 @@ def _table(output: Path) -> list[dict[str, Any]]:
 
 
 def _run(life: _Life) -> None:
-    with suppress(DelegateError) if life.damaged else _nothing(), life.opened() as results:
+    with life.may_be_refused(), life.opened() as results:
         life.add(results, life.some())
 
 
 def _run_again(life: _Life) -> None:
     """Some pictures have changed."""
-    with suppress(DelegateError) if life.damaged else _nothing(), life.opened() as results:
+    with life.may_be_refused(), life.opened() as results:
         paths = [path for path in life.rows if life.choose.random() < 0.5]
         results.forget({*paths, "/never/seen"})
         for path in paths:
@@ -172,7 +170,7 @@ def _run_again(life: _Life) -> None:
 
 
 def _two_runs(life: _Life) -> None:
-    with suppress(DelegateError) if life.damaged else _nothing(), life.opened() as results:
+    with life.may_be_refused(), life.opened() as results:
         try:
             open_results(life.output, MODEL, life.columns).close()
         except DelegateError:
@@ -245,19 +243,15 @@ def _die_after(calls: int, results: Results) -> None:
 
 
 def _full_disk(life: _Life) -> None:
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     sizes = [file.stat().st_size for file in life.files()]
     room = max(sizes, default=0) + life.choose.randint(0, 20_000)
     rows = life.some()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limit[1]))
     text = ""
     try:
-        with life.opened() as results:
+        with files_of_at_most(room), life.opened() as results:
             life.add(results, rows)
     except DelegateError as error:
         text = str(error)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
     assert not text or life.damaged or "cannot write the results" in text, text
 
 
@@ -275,11 +269,6 @@ def _damage(life: _Life) -> None:
         for _ in range(life.choose.randint(1, 4)):
             data[life.choose.randrange(len(data))] ^= 1 << life.choose.randrange(8)
     file.write_bytes(data)
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield
 
 
 STEPS: tuple[Callable[[_Life], None], ...] = (

@@ -75,22 +75,23 @@ def damage(folder: str, choose: random.Random) -> None:
 
 
 def forged_text(folder: str, choose: random.Random) -> None:
-    """The JSON of a verdict says something else, in a file that is right."""
-    start(folder)
-    (path,) = Path(folder).glob("verdict-*.gles")
-    store = verdict.Store(folder, path.stem, path.stem.removeprefix("verdict-"))
+    """The JSON of a verdict is another one, or none."""
     texts = (b"", b"[]", b"null", b'{"RSQRT": null}', b'{"RSQRT": []}', b"\xff", b"[" * 100_000)
-    store.add("float32", choose.choice(texts))
-    store.save()
+    _forge(folder, choose.choice(texts))
 
 
 def another_op_is_wrong(folder: str, choose: random.Random) -> None:
     """A verdict that names other ops is believed: they run on the CPU."""
+    texts = (b'{"RSQRT": "x", "ADD": ""}', b'{"RSQRT": "\\n"}', b'{"RSQRT": "x", "": "x"}')
+    _forge(folder, choose.choice(texts))
+
+
+def _forge(folder: str, text: bytes) -> None:
+    """A start's verdict says something else, in a file that is right."""
     start(folder)
     (path,) = Path(folder).glob("verdict-*.gles")
     store = verdict.Store(folder, path.stem, path.stem.removeprefix("verdict-"))
-    texts = (b'{"RSQRT": "x", "ADD": ""}', b'{"RSQRT": "\\n"}', b'{"RSQRT": "x", "": "x"}')
-    store.add("float32", choose.choice(texts))
+    store.add("float32", text)
     store.save()
 
 

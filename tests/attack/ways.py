@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 from typing import Any, TypeAlias
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.interpreter import OpResolverType
 
 import gles_delegate as gd
 from gles_delegate.bench.comparison import has_dynamic_range
@@ -78,13 +78,8 @@ def run_litert(content: bytes, seed: int) -> Outcome:
 
 def run_xnnpack(content: bytes, seed: int) -> Outcome:
     """LiteRT as our interpreter uses it: with XNNPACK, which may crash where the kernels do not."""
-
-    def make() -> Any:
-        interpreter = Interpreter(model_content=content)
-        interpreter.allocate_tensors()
-        return interpreter
-
-    return _run_cpu(make, seed)
+    kernels = OpResolverType.AUTO
+    return _run_cpu(lambda: oracle.litert_interpreter(content, kernels=kernels), seed)
 
 
 def run_resized(content: bytes, seed: int) -> Outcome:

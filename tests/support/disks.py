@@ -1,5 +1,6 @@
 """Disks that are small, full or read-only."""
 
+import resource
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,6 +40,17 @@ def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
 def make_read_only(folder: Path) -> None:
     """Have a `small_disk` refuse every write from now on."""
     subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """As a disk that is full from there on: Python ignores the signal, and a write fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def fill(folder: Path) -> None:

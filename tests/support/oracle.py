@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.verification.deviation import largest_error, scale_of
 from tests.support.sketch import Sketch
+from tests.support.small import allocated
 
 Arrays = Sequence[NDArray[Any]]
 TOLERANCE = 1e-5
+WITHOUT_XNNPACK = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 WHOLE = gd.GpuDelegateOptions(require_full_delegation=True)
 
 
@@ -25,14 +27,16 @@ def run(interpreter: Any, inputs: Arrays) -> list[NDArray[Any]]:
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
-def litert_interpreter(content: bytes, *, apart: bool = False) -> Interpreter:
-    """LiteRT with its builtin CPU kernels, without XNNPACK; tensors are allocated.
+def litert_interpreter(
+    content: bytes, *, apart: bool = False, kernels: OpResolverType = WITHOUT_XNNPACK
+) -> Interpreter:
+    """LiteRT, by default with its builtin CPU kernels; tensors are allocated.
 
     ``apart``: No tensors share memory; in some graphs LiteRT lets them share it too long.
     """
     interpreter = Interpreter(
         model_content=content,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_op_resolver_type=kernels,
         experimental_preserve_all_tensors=apart,
     )
     interpreter.allocate_tensors()
@@ -41,9 +45,7 @@ def litert_interpreter(content: bytes, *, apart: bool = False) -> Interpreter:
 
 def in_ours(delegate: gd.GpuDelegate, content: bytes) -> gd.Interpreter:
     """Our interpreter with the delegate; tensors are allocated."""
-    interpreter = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
-    interpreter.allocate_tensors()
-    return interpreter
+    return allocated(delegate, content)
 
 
 def in_litert(delegate: gd.GpuDelegate, content: bytes) -> Interpreter:
@@ -51,7 +53,7 @@ def in_litert(delegate: gd.GpuDelegate, content: bytes) -> Interpreter:
     interpreter = Interpreter(
         model_content=content,
         experimental_delegates=[delegate],
-        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_op_resolver_type=WITHOUT_XNNPACK,
     )
     interpreter.allocate_tensors()
     return interpreter

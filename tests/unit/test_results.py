@@ -5,10 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import os
-import resource
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import sys
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 from gles_apps.batch import results as module
 from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
 from gles_delegate.errors import DelegateError
+from tests.support.disks import files_of_at_most
 
 COLUMNS = {"labels": Column("str", 2), "scores": Column("float32", 2)}
 MODEL = "model 0123, top 2"
@@ -39,15 +39,10 @@ def row(name: str, error: str | None = None, content: str = "") -> Row:
     return {**about, "labels": np.array(['"a", b', f"{name} ü"]), "scores": scores}
 
 
-@contextmanager
 def opened(
     output: Path, model: str = MODEL, columns: dict[str, Column] = COLUMNS
-) -> Iterator[Results]:
-    results = open_results(output, model, columns)
-    try:
-        yield results
-    finally:
-        results.close()
+) -> closing[Results]:
+    return closing(open_results(output, model, columns))
 
 
 def written(output: Path, *rows: Row) -> None:
@@ -65,8 +60,6 @@ def database(output: Path) -> Path:
 def table(output: Path) -> list[dict[str, Any]]:
     """All rows as a reader finds them, by path."""
     if output.suffix == ".csv":
-        import csv
-
         with output.open(newline="", encoding="utf-8") as file:
             actual = list(csv.DictReader(file))
         return sorted(
@@ -296,17 +289,6 @@ def test_rows_can_be_read_while_a_run_adds_them(output: Path) -> None:
     np.testing.assert_array_equal(np.load(arrays), row("a")["scores"])
 
 
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """As a disk that is full from there on: Python ignores the signal, and a write fails."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def test_a_full_disk_loses_nothing(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gles_apps.batch.results.LOCK_TIMEOUT_S", 1)
     written(output, row("a"))
@@ -345,7 +327,7 @@ def test_a_place_that_cannot_be_written_is_named(name: str, tmp_path: Path) -> N
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DelegateError, match=r"pip install pyarrow, or name a file results\.csv"):
         open_results(tmp_path / "results", MODEL, COLUMNS)
 
