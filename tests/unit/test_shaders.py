@@ -1,8 +1,6 @@
 """Shader texts: one for equal work, complete, and traceable to the files."""
 
-import re
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -60,6 +58,13 @@ def test_other_sizes_are_the_same_program(conv: Dispatch) -> None:
     assert assemble(odd, LIMITS).text != actual[0].text
 
 
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_define_is_used(name: str) -> None:
+    for limits in (LIMITS, ROOMY):
+        for dispatch in plan_of(sketched(name), limits).dispatches:
+            assert assemble(dispatch, limits).image_reads == (limits is ROOMY)
+
+
 @pytest.mark.parametrize(
     ("half_products", "half", "size", "precision"),
     [
@@ -92,40 +97,6 @@ def test_a_define_that_no_code_uses_is_an_error(conv: Dispatch) -> None:
 def test_a_define_that_only_a_comment_names_is_an_error(conv: Dispatch) -> None:
     with pytest.raises(ValueError, match="'PHWC4'"):
         assemble(replace(conv, defines={**conv.defines, "PHWC4": 1}), LIMITS)
-
-
-@cache
-def examples(name: str) -> set[str]:
-    """The macros that a shader file declares with an example for tools."""
-    actual, depth = set(), 0
-    for line in Path(GLSL, name).read_text().splitlines():
-        if depth or line == "#ifndef ASSEMBLED":
-            depth += line.startswith("#if") - line.startswith("#endif")
-            actual |= set(re.findall(r"^#(?:define|undef) (\w+)", line))
-    return actual
-
-
-@cache
-def declared(name: str) -> set[str]:
-    """The macros that it or a file that it includes declares so."""
-    includes = re.findall(r'^#include "(.+)"', Path(GLSL, name).read_text(), re.MULTILINE)
-    return examples(name).union(*map(declared, includes))
-
-
-@pytest.mark.parametrize("name", GRAPHS)
-def test_every_define_is_declared_with_an_example(name: str) -> None:
-    for limits in (LIMITS, ROOMY):
-        for dispatch in plan_of(sketched(name), limits).dispatches:
-            source = assemble(dispatch, limits)
-            count = [file for file, _ in source.lines].count("defines")
-            defines = "\n".join(source.text.splitlines()[:count])
-            given = set(re.findall(r"^#define (\w+)", defines, re.MULTILINE))
-            assert given <= declared(f"{dispatch.shader}.glsl")
-
-
-@pytest.mark.parametrize("name", sorted(file.name for file in GLSL.glob("*.glsl")))
-def test_every_example_is_of_a_macro_in_use(name: str) -> None:
-    assert declared(name) - examples("lib/defaults.glsl") <= read_body(name).words
 
 
 def test_what_serves_tools_is_left_out(conv: Dispatch) -> None:
