@@ -93,7 +93,7 @@ def test_damaged_exif_data_are_ignored(door: str, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def picture(tmp_path: Path) -> Image.Image:
+def picture() -> Image.Image:
     return Image.fromarray(UPRIGHT.repeat(16, 0).repeat(16, 1)).convert("RGB")
 
 

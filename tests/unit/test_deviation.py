@@ -10,6 +10,7 @@ from gles_delegate.verification.deviation import largest_error, relative_error
 
 SMALL = np.full((1, 20000), 1 / 20000, np.float32)  # SOFTMAX of 20 000 equal numbers
 NAN, INFINITE = np.float32([np.nan, 1]), np.float32([np.inf, 1])
+MIXED = np.float32([0, -200, np.inf, np.nan])
 
 PAIRS: dict[str, tuple[Array, Array, float]] = {
     "zeros for small numbers": (np.zeros_like(SMALL), SMALL, 1),
@@ -20,6 +21,7 @@ PAIRS: dict[str, tuple[Array, Array, float]] = {
     "no NaN": (np.ones(2, np.float32), NAN, np.inf),
     "the same infinity": (INFINITE, INFINITE, 0),
     "another infinity": (-INFINITE, INFINITE, np.inf),
+    "beside infinity and NaN": (MIXED + np.float32([1, 0, 0, 0]), MIXED, 1 / 200),
     "steps": (np.uint8([250]), np.uint8([3]), 247),
     "complex numbers": (np.complex64([3j]), np.complex64([4j]), 0.25),
     "other shapes": (np.zeros((1, 2)), np.zeros(2), np.inf),

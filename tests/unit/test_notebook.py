@@ -2,9 +2,9 @@
 
 import json
 import re
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+import runpy
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,12 +22,7 @@ KEYS = {"markdown": OF_ALL, "code": {*OF_ALL, "execution_count", "outputs"}}
 
 @pytest.fixture(scope="module")
 def tool() -> Any:
-    loader = SourceFileLoader("notebook", str(ROOT / "tools" / "notebook"))
-    spec = spec_from_loader("notebook", loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "notebook")))
 
 
 @pytest.fixture

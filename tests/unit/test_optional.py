@@ -18,9 +18,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         installed("no_such", "a chart needs it")
 
 
-def test_packages_that_a_package_lacks_are_not_taken_for_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_packages_that_a_package_lacks_are_not_taken_for_it() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"^No module named 'json\.missing'$"):
         installed("json.missing", "this")
     with pytest.raises(ModuleNotFoundError, match="nothing_else"), needs("us", "apps", "PIL"):

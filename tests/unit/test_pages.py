@@ -58,27 +58,24 @@ def test_comments_are_understood(pages: Any) -> None:
         assert len(re.findall(r"<!--\s*not run", text, re.IGNORECASE)) == len(left_out), file
 
 
-def test_one_shell_until_a_command_fails(
-    pages: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "page.md").write_text(PAGE)
-    script = pages.page_script([tmp_path / "page.md"])
-    script = script.replace("/etc/apt/apt.conf.d", str(tmp_path))
-    run = subprocess.run(
-        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False
+def ended(pages: Any, page: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The script of a page, run in a folder."""
+    script = pages.page_script([page]).replace("/etc/apt/apt.conf.d", str(page.parent))
+    return subprocess.run(
+        ["sh", "-c", script], cwd=cwd, capture_output=True, text=True, check=False
     )
+
+
+def test_one_shell_until_a_command_fails(pages: Any, tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(PAGE)
+    run = ended(pages, tmp_path / "page.md", tmp_path)
     assert (run.returncode, run.stdout) == (1, "1\n2\n")
 
 
-def test_pages_that_clone_begin_in_an_empty_folder(
-    pages: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_that_clone_begin_in_an_empty_folder(pages: Any, tmp_path: Path) -> None:
     for command in ("git clone --quiet $REPOSITORY here", "ls"):
         (tmp_path / "page.md").write_text(f"```console\n$ {command}\n$ ls\n```\n")
-        script = pages.page_script([tmp_path / "page.md"])
-        script = script.replace("/etc/apt/apt.conf.d", str(tmp_path))
-        run = subprocess.run(
-            ["sh", "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
-        )
+        run = ended(pages, tmp_path / "page.md", ROOT)
+        assert run.returncode == 0
         assert ("README.md" in run.stdout) == (command == "ls")
         assert ("here" in run.stdout) == (command != "ls")
