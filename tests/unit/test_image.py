@@ -20,10 +20,6 @@ def pixels(picture: Any, size: tuple[int, int], **options: Any) -> NDArray[Any]:
     return np.asarray(transform.apply(picture, size))[0]
 
 
-def test_the_same_size_is_the_picture_itself() -> None:
-    np.testing.assert_allclose(pixels(PICTURE, (30, 44)), PICTURE, atol=1e-4)
-
-
 PHOTOGRAPH = np.random.default_rng(5).integers(0, 256, (60, 90, 3)).astype(np.uint8)
 
 
@@ -83,14 +79,6 @@ def test_flips_and_quarter_turns_move_pixels_whole(
 ) -> None:
     expected = moved(PICTURE)
     np.testing.assert_allclose(pixels(PICTURE, expected.shape[:2], **options), expected, atol=1e-3)
-
-
-def test_a_turned_region_follows_its_content() -> None:
-    """A dot to the right of the center is, in a region turned clockwise by 90, above it."""
-    picture = np.zeros((21, 21, 3), np.uint8)
-    picture[10, 16] = 255
-    seen = pixels(picture, (21, 21), roi=(0, 0, 21, 21), rotation=90)
-    assert seen[4, 10].min() > 254
 
 
 def test_letterbox_and_crop() -> None:

@@ -132,15 +132,6 @@ def test_sizes_are_uniforms_as_far_as_they_can_be_divided(
         assert ("IN_SLICES" in again.sizes) == (limit > last)
 
 
-def test_every_function_is_called() -> None:
-    """Those of lib/elementwise.glsl have the names of ops, by which lowerings call them."""
-    bodies = [read_body(file.relative_to(GLSL).as_posix()) for file in GLSL.rglob("*.glsl")]
-    called = set().union(*(names - {name} for body in bodies for name, _, names in body.pieces))
-    functions = {name for body in bodies for name, _, _ in body.pieces if name}
-    of_ops = {name for name, _, _ in read_body("lib/elementwise.glsl").pieces}
-    assert functions - of_ops - {"main"} <= called
-
-
 @pytest.mark.parametrize("name", sorted(file.name for file in GLSL.glob("*.glsl")))
 def test_the_pieces_of_a_file_are_whole_functions(name: str) -> None:
     body = read_body(name)
