@@ -6,7 +6,6 @@ doubled or changed, no file of others touched, and every error must be the packa
 The table must have all rows after each run that is not killed.
 """
 
-import csv
 import os
 import random
 import tempfile
@@ -21,6 +20,7 @@ from gles_apps.batch.results import Column, Columns, Results, Row, digest, open_
 from gles_delegate.errors import DelegateError
 from tests.attack.workers import Outcome
 from tests.support.disks import files_of_at_most
+from tests.support.tables import read_table
 
 COLUMNS = {"scores": Column("float32", 2)}
 KINDS = (COLUMNS, None)
@@ -110,7 +110,7 @@ class _Life:
         with self.opened() as results:
             assert results.rows == self.rows, "other rows"
             results.write_table()
-        rows = _table(self.output)
+        rows = read_table(self.output if self.output.suffix else self.output / TABLE)
         if self.columns is None:
             self._check_results(rows)
             return
@@ -141,16 +141,6 @@ def _scores(seed: int) -> Any:
 
 def _seed_of(path: str, picture: str) -> int:
     return next(seed for seed in range(256) if digest(path, str(seed)) == picture)
-
-
-def _table(output: Path) -> list[dict[str, Any]]:
-    if output.suffix:
-        with output.open(newline="", encoding="utf-8") as file:
-            return list(csv.DictReader(file))
-    import pyarrow.parquet as pq
-
-    rows: list[dict[str, Any]] = pq.read_table(output / TABLE).to_pylist()
-    return rows
 
 
 def _run(life: _Life) -> None:

@@ -46,11 +46,9 @@ def interpreter_of(host: str, options: gd.GpuDelegateOptions | None = None) -> t
 
         delegate = gd.GpuDelegate(options, model=content)
         made = Interpreter(model_content=content, experimental_delegates=[delegate])
-    elif options is None:
-        made = gd.Interpreter(model_content=content)
     else:
-        delegate = gd.GpuDelegate(options)
-        made = gd.Interpreter(model_content=content, experimental_delegates=[delegate])
+        delegates = None if options is None else [gd.GpuDelegate(options)]
+        made = gd.Interpreter(model_content=content, experimental_delegates=delegates)
     made.allocate_tensors()
     return made, x
 

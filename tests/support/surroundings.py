@@ -49,6 +49,7 @@ class App:
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
+        self.names: list[int] = []
         self.thread = threading.get_ident()
 
     def start(self) -> None:
@@ -70,15 +71,12 @@ class App:
         self.names.append(name)
         return name
 
-    names: list[int]
-
 
 class Moderngl(App):
     def __init__(self) -> None:
         import moderngl
 
         super().__init__()
-        self.names = []
         self.ctx = moderngl.create_context(standalone=True, backend="egl", require=430)
         self.ctx.gc_mode = "auto"
         self.kept = self.ctx.buffer(bytes(64))
@@ -133,7 +131,6 @@ class Pyglet(App):
         import pyglet
 
         super().__init__()
-        self.names = []
         pyglet.options["headless"] = True
         self.window = pyglet.window.Window(16, 16, visible=False)
         self.start()
@@ -152,7 +149,6 @@ class Plain(App):
 
     def __init__(self) -> None:
         super().__init__()
-        self.names = []
         self.egl = gd.EglContext()
         self.egl.__enter__()
         self.start()

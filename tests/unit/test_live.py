@@ -20,6 +20,7 @@ from PIL import Image
 
 from gles_delegate import ContextError
 from tests.conftest import Require
+from tests.support.example import write_video
 
 
 @pytest.fixture(autouse=True)
@@ -46,16 +47,9 @@ def header(path: Path) -> None:
 
 def unknown(path: Path) -> None:
     """A video whose codec is called what nobody calls one."""
-    import av
-
-    with av.open(path, "w", format="matroska") as container:
-        stream = container.add_stream("mpeg4", 10)
-        stream.height, stream.width = 48, 64
-        container.mux(stream.encode(av.VideoFrame(64, 48, "yuv420p")))
-        container.mux(stream.encode(None))
-    content = path.read_bytes()
-    assert b"V_MPEG4/ISO/ASP" in content
-    path.write_bytes(content.replace(b"V_MPEG4/ISO/ASP", b"V_NOSUCH/ISO/ASP"[:15]))
+    content = write_video(path.with_suffix(".mkv"), np.zeros((48, 64, 3), np.uint8)).read_bytes()
+    assert b"V_MPEG4/ISO/AVC" in content
+    path.write_bytes(content.replace(b"V_MPEG4/ISO/AVC", b"V_NOSUCH/ISO/AV"))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +77,6 @@ def test_videos_without_frames(
 def test_what_repeats_starts_again(name: str, tmp_path: Path) -> None:
     """A picture that is given as a video too, which cannot be sought in."""
     from gles_apps.live import Video
-    from tests.support.example import write_video
 
     path, red = tmp_path / name, np.full((48, 64, 3), (250, 0, 0), np.uint8)
     if name == "a.avi":
@@ -147,20 +140,13 @@ FLIPS = [(-1, 0, 0, 1), (1, 0, 0, -1), (0, 1, 1, 0), (0, -1, -1, 0)]
 @pytest.mark.parametrize("matrix", [*TURNS, *FLIPS])
 @pytest.mark.parametrize("odd", [0, 1])
 def test_videos_are_shown_upright(matrix: tuple[int, ...], odd: int, tmp_path: Path) -> None:
-    import av
-
     from gles_apps.live import Camera, Video
 
     height, width = 48, 64 + 2 * odd
     colors = np.zeros((height, width, 3), np.uint8)
     colors[:24, : width // 2], colors[24:, : width // 2], colors[24:, width // 2 :] = 60, 120, 180
-    with av.open(str(tmp_path / "v.mp4"), "w") as container:
-        stream: Any = container.add_stream("h264", 10)
-        stream.height, stream.width, stream.pix_fmt = height, width, "yuv420p"
-        container.mux(stream.encode(av.VideoFrame.from_ndarray(colors)))
-        container.mux(stream.encode(None))
     right, down, *_ = np.array(matrix).reshape(2, 2) << 16
-    content = bytearray((tmp_path / "v.mp4").read_bytes())
+    content = bytearray(write_video(tmp_path / "v.mp4", colors).read_bytes())
     at = content.index(b"tkhd") + 44  # of the matrix
     content[at : at + 36] = struct.pack(">9i", *right, 0, *down, 0, 0, 0, 1 << 30)
     (tmp_path / "v.mp4").write_bytes(content)

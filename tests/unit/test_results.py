@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import os
 import sqlite3
@@ -18,6 +17,7 @@ from gles_apps.batch import results as module
 from gles_apps.batch.results import Column, Results, Row, columns_of, digest, open_results
 from gles_delegate.errors import DelegateError
 from tests.support.disks import files_of_at_most
+from tests.support.tables import read_table
 
 COLUMNS = {"labels": Column("str", 2), "scores": Column("float32", 2)}
 MODEL = "model 0123, top 2"
@@ -58,29 +58,14 @@ def database(output: Path) -> Path:
 
 
 def table(output: Path) -> list[dict[str, Any]]:
-    """All rows as a reader finds them, by path."""
-    if output.suffix == ".csv":
-        with output.open(newline="", encoding="utf-8") as file:
-            actual = list(csv.DictReader(file))
-        return sorted(
-            (
-                {
-                    "path": each["path"],
-                    "picture": each["picture"],
-                    "error": each["error"] or None,
-                    "labels": [each["labels_0"], each["labels_1"]] if each["labels_0"] else None,
-                    "scores": [float(each[f"scores_{i}"]) for i in (0, 1)]
-                    if each["scores_0"]
-                    else None,
-                }
-                for each in actual
-            ),
-            key=lambda each: str(each["path"]),
-        )
-    import pyarrow.parquet as pq
-
-    actual = pq.read_table(output).to_pylist()
-    return sorted(actual, key=lambda each: str(each["path"]))
+    """All rows, by path; texts of a CSV file as what they stand for."""
+    rows = read_table(output)
+    for each in rows if output.suffix == ".csv" else ():
+        each["error"] = each["error"] or None
+        labels, scores = ([each[f"{name}_{i}"] for i in (0, 1)] for name in ("labels", "scores"))
+        each["labels"] = labels if labels[0] else None
+        each["scores"] = [*map(float, scores)] if scores[0] else None
+    return sorted(rows, key=lambda each: str(each["path"]))
 
 
 def assert_has(output: Path, *rows: Row) -> None:
@@ -357,12 +342,7 @@ def test_results_of_a_task(output: Path) -> None:
     )
     results.write_table()
     results.close()
-    if output.suffix == ".csv":
-        with output.open(newline="", encoding="utf-8") as file:
-            lines: list[Any] = list(csv.DictReader(file))
-    else:
-        parquet = pytest.importorskip("pyarrow.parquet")
-        lines = parquet.read_table(output / "results.parquet").to_pylist()
+    lines = read_table(output)
     assert [line["path"] for line in lines] == ["/a", "/a", "/b", "/c"]
     assert [line["label"] or None for line in lines] == ["cat", "cat", None, None]
     assert [line["score"] in ("", None) for line in lines] == [False, True, True, True]
