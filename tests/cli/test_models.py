@@ -65,11 +65,6 @@ def test_a_large_file_is_not_read_to_its_end(tmp_path: Path) -> None:
     assert 1 << 20 < digest_of(file, 1 << 20)[1] < 5 << 20
 
 
-def test_a_file_without_end() -> None:
-    text = call("models", "--check", "/dev/zero", status=1)
-    assert text.startswith("gles-delegate: cannot open /dev/zero: it is not a regular file")
-
-
 def test_the_models_at_hand() -> None:
     """Files of the same name are the published ones, whatever their folder."""
     names = {model.name for model in published()}

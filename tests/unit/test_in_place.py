@@ -85,15 +85,6 @@ def test_not_where_bytes_are_not_aligned(net: Net) -> None:
     assert sum(dispatch.partial for dispatch in plan.dispatches) == 1
 
 
-def test_not_where_it_takes_more_memory(even: Net) -> None:
-    """The place of the whole would be taken while a large tensor lives."""
-    first, large = even.conv(), even.conv(depth=80)
-    second = even.conv(even.conv(large, of=80), depth=60)
-    plan = joined(even, first, second)
-    assert not plan.inside
-    assert sum(dispatch.partial for dispatch in plan.dispatches) == 2
-
-
 def parts_of(net: Net, x: int, *sizes: int, axis: int = 3) -> range:
     """The parts of a tensor, which is split along an axis."""
     lengths = net.constant(np.array(sizes, np.int32))
