@@ -1,6 +1,5 @@
 """LSTMs and GRUs in a WHILE, or unrolled, which become one recurrent layer."""
 
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,10 @@ from tests.support.oracle import (
     run_gles,
     run_litert,
 )
+from tests.support.pairwise import pairwise
 
 CELLS = ("lstm", "basic lstm", "gru", "gru, reset first")
-HOSTS = pytest.mark.parametrize("host", [gles_interpreter, delegated_interpreter])
+HOSTS = (gles_interpreter, delegated_interpreter)
 SIZES: tuple[dict[str, Any], ...] = (
     {},
     dict(batch=3, units=5, depth=3),
@@ -47,28 +47,21 @@ def check(host: Any, content: bytes, feeds: list[Any]) -> None:
             assert_close(run(interpreter, values), run_litert(content, values))
 
 
-@HOSTS
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("sizes", SIZES)
+@pairwise(sizes=SIZES, cell=CELLS, host=HOSTS)
 def test_as_litert(host: Any, cell: str, sizes: dict[str, Any]) -> None:
     s, content = keras_model(KerasLayer(cell, **sizes))
     assert not unrolled(content)
     check(host, content, s.feeds)
 
 
-@HOSTS
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("both_directions", [False, True])
+@pairwise(both_directions=[False, True], batch=[1, 3], cell=CELLS, host=HOSTS)
 def test_stacked_layers(host: Any, cell: str, batch: int, both_directions: bool) -> None:
     s, content = stacked_model(cell, batch, both_directions)
     assert not unrolled(content)
     check(host, content, s.feeds)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("model", [keras_model, unrolled_model])
-@pytest.mark.parametrize("units", [6, 16])
+@pairwise(units=[6, 16], model=[keras_model, unrolled_model], cell=CELLS)
 def test_8_bit_weights(cell: str, model: Any, units: int) -> None:
     """Compared closely with the same layer in float, and loosely with LiteRT's hybrid kernel."""
     (s, content), (_, rounded) = (
@@ -92,30 +85,24 @@ def test_weights_of_float16(cell: str, model: Any) -> None:
 
 
 @pytest.mark.usefixtures("floor")
-@pytest.mark.parametrize("name", profiles.NAMED)
-def test_kernels_of_a_profile(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pairwise(name=profiles.NAMED, cell=CELLS, units=[64, 136])
+def test_kernels_of_a_profile(
+    name: str, cell: str, units: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With all steps in one dispatch, and with some for each step."""
     force_profile(monkeypatch, profiles.NAMED[name])
-    context = gd.EglContext()
-    try:
-        for cell, units in product(CELLS, (64, 136)):
-            s, content = keras_model(KerasLayer(cell, units=units))
-            assert_close(run_gles(content, s.feeds, context), run_litert(content, s.feeds))
-    finally:
-        context.release()
+    s, content = keras_model(KerasLayer(cell, units=units))
+    assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
 
 
-@HOSTS
+@pytest.mark.parametrize("host", HOSTS)
 def test_gates_in_another_order(host: Any) -> None:
     s, content = keras_model(KerasLayer(damage="order"))
     assert not unrolled(content)
-    with host(content) as interpreter:
-        assert_close(run(interpreter, s.feeds), run_litert(content, s.feeds))
+    check(host, content, s.feeds)
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("model", [keras_model, unrolled_model])
-@pytest.mark.parametrize("damage", ["", "columns"])
+@pairwise(damage=["", "columns"], model=[keras_model, unrolled_model], cell=CELLS)
 def test_gates_that_strided_slices_cut(cell: str, model: Any, damage: str) -> None:
     s, content = model(KerasLayer(cell, batch=2, units=5, strided=True, damage=damage))
     lowered = lower_graph(read_model(content), Limits())
@@ -124,9 +111,7 @@ def test_gates_that_strided_slices_cut(cell: str, model: Any, damage: str) -> No
     assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
 
 
-@pytest.mark.parametrize("cell", CELLS[:3])
-@pytest.mark.parametrize("model", [keras_model, unrolled_model])
-@pytest.mark.parametrize("damage", ["a column", "a row"])
+@pairwise(damage=["a column", "a row"], model=[keras_model, unrolled_model], cell=CELLS[:3])
 def test_a_gate_of_another_size(cell: str, model: Any, damage: str) -> None:
     s, content = model(KerasLayer(cell, batch=2, units=5, strided=True, damage=damage))
     lowered = lower_graph(read_model(content), Limits())
@@ -166,9 +151,7 @@ def test_weights_with_zero_points_are_no_layer(cell: str) -> None:
     assert lowered.unrolled or lowered.reasons
 
 
-@HOSTS
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("sizes", SIZES[:4])
+@pairwise(sizes=SIZES[:4], cell=CELLS, host=HOSTS)
 def test_unrolled_cells(host: Any, cell: str, sizes: dict[str, Any]) -> None:
     s, content = unrolled_model(KerasLayer(cell, **sizes))
     (layer,) = lower_graph(read_model(content), Limits()).layers

@@ -13,6 +13,7 @@ from gles_delegate.planning.partition import choose_partitions
 from tests.litert.test_recurrent_loops import CELLS, HOSTS, SIZES
 from tests.support.keras import KerasLayer, keras_model
 from tests.support.oracle import assert_close, run, run_gles, run_litert
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 
 
@@ -22,9 +23,7 @@ def both_models(cell: str, **attributes: Any) -> tuple[Sketch, bytes, bytes]:
     return s, content, keras_model(KerasLayer(cell, **attributes))[1]
 
 
-@HOSTS
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("sizes", SIZES)
+@pairwise(sizes=SIZES, cell=CELLS, host=HOSTS)
 def test_a_recurrent_layer(host: Any, cell: str, sizes: dict[str, Any]) -> None:
     s, content, plain = both_models(cell, **sizes)
     lowered = lower_graph(read_model(content), Limits())
@@ -77,7 +76,7 @@ class Lists(Sketch):
         return self.op("FlexTensorListStack", [values, self.number((-1, 6))], [output])
 
 
-@HOSTS
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("position", [0, 1, 2])
 def test_elements(host: Any, position: int) -> None:
     """A list from a tensor, one of its elements set, and both read; and one of zeros."""
