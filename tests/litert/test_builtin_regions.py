@@ -11,6 +11,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import in_litert, in_ours, run
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
@@ -41,10 +42,7 @@ def scatter(s: Sketch, build: Region, dtype: str, first: bool = False) -> bytes:
     return s.build([y])
 
 
-@pytest.mark.parametrize("host", [in_ours, in_litert])
-@pytest.mark.parametrize("dtype", ["float32", "int32"])
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("op", COMBINE)
+@pairwise(op=COMBINE, first=[False, True], dtype=["float32", "int32"], host=[in_ours, in_litert])
 def test_a_builtin_combines_as_numpy_does(host: Any, dtype: str, first: bool, op: str) -> None:
     s = Sketch(np.random.default_rng(0))
     content = scatter(s, region(op, dtype), dtype, first)

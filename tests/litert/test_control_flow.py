@@ -20,12 +20,14 @@ from tests.support.oracle import (
     run,
     run_litert,
 )
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import NO_INPUT, ModelBuilder
 
 SHAPE = (2, 5, 6)
 Host = Callable[..., Any]
-both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
+HOSTS = (in_ours, in_litert)
+both_hosts = pytest.mark.parametrize("host", HOSTS)
 
 
 def sketch() -> Sketch:
@@ -184,10 +186,7 @@ def case(s: Sketch, index: int, values: list[int], outputs: int = 1) -> list[int
     return results
 
 
-@both_hosts
-@pytest.mark.parametrize("outputs", [1, 2])
-@pytest.mark.parametrize("number", [-1, 0, 1, 2, 3])
-@pytest.mark.parametrize("at_run_time", [False, True])
+@pairwise(at_run_time=[False, True], number=[-1, 0, 1, 2, 3], outputs=[1, 2], host=HOSTS)
 def test_a_number_chooses_a_branch(
     host: Host, at_run_time: bool, number: int, outputs: int
 ) -> None:
@@ -410,9 +409,7 @@ def test_branches_of_a_size_that_the_file_leaves_open(host: Host, other: str) ->
         del interpreter
 
 
-@both_hosts
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)])
-@pytest.mark.parametrize("condition", [(), (1,), (1, 1, 1)])
+@pairwise(condition=[(), (1,), (1, 1, 1)], shape=[(), (1,), (5,), (2, 3)], host=HOSTS)
 def test_a_condition_of_a_higher_rank(
     host: Host, shape: tuple[int, ...], condition: tuple[int, ...]
 ) -> None:

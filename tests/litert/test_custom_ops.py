@@ -16,6 +16,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import assert_close, run, run_gles
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Dims, Sketch
 
 SAME, VALID = 1, 2
@@ -32,22 +33,20 @@ def check(s: Sketch, outputs: Sequence[int]) -> None:
     assert_close(run_gles(content, s.feeds), run_xnnpack(content, s.feeds))
 
 
-@pytest.mark.parametrize("channels", [(1, 1), (3, 5), (8, 8), (16, 2)])
-@pytest.mark.parametrize("padding", [SAME, VALID])
-@pytest.mark.parametrize(
-    ("kernel", "stride"),
-    [
-        (kernel, stride)
-        for kernel in [(1, 1), (2, 2), (3, 3), (5, 2), (4, 4)]
-        for stride in [(1, 1), (2, 2), (3, 2)]
-        if kernel >= stride  # XNNPACK does not accept others
-    ],
-)
+WINDOWS = [
+    (kernel, stride)
+    for kernel in [(1, 1), (2, 2), (3, 3), (5, 2), (4, 4)]
+    for stride in [(1, 1), (2, 2), (3, 2)]
+    if kernel >= stride  # XNNPACK does not accept others
+]
+
+
+@pairwise(window=WINDOWS, padding=[SAME, VALID], channels=[(1, 1), (3, 5), (8, 8), (16, 2)])
 def test_convolution_2d_transpose_bias(
-    kernel: Dims, stride: Dims, padding: int, channels: Dims
+    window: tuple[Dims, Dims], padding: int, channels: tuple[int, int]
 ) -> None:
     s = Sketch(np.random.default_rng(0))
-    depth, out = channels
+    (kernel, stride), (depth, out) = window, channels
     size = [
         n * step + max(width - step, 0) * (padding == VALID)
         for n, width, step in zip((5, 4), kernel, stride, strict=True)
@@ -75,9 +74,7 @@ def pooled_and_back(image: Dims, window: Dims, channels: int) -> tuple[Sketch, l
     return s, [values, y]
 
 
-@pytest.mark.parametrize("channels", [1, 3, 8, 18])
-@pytest.mark.parametrize("window", [(2, 2), (3, 2), (3, 4)])
-@pytest.mark.parametrize("image", [(6, 8), (7, 5), (4, 9)])
+@pairwise(image=[(6, 8), (7, 5), (4, 9)], window=[(2, 2), (3, 2), (3, 4)], channels=[1, 3, 8, 18])
 def test_pooling_and_back(image: Dims, window: Dims, channels: int) -> None:
     check(*pooled_and_back(image, window, channels))
 

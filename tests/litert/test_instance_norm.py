@@ -15,6 +15,7 @@ from tests.support.oracle import (
     run,
     run_litert,
 )
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 
 AXES = {"pixels": [1, 2], "rows": [1], "columns": [2], "images": [0], "images, rows": [0, 1]}
@@ -60,9 +61,7 @@ def test_squares_are_summed_where_they_are_computed(shape: tuple[int, ...], host
     check(net, [y], 1, host)
 
 
-@pytest.mark.parametrize("of", AXES)
-@pytest.mark.parametrize("over", AXES)
-@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (4, 4, 4, 4), (1, 4, 4, 8)], ids=str)
+@pairwise(shape=[(2, 6, 5, 7), (4, 4, 4, 4), (1, 4, 4, 8)], over=AXES, of=AXES)
 def test_along_any_axes(shape: tuple[int, ...], of: str, over: str) -> None:
     """Of a mean along some axes, the squares along others."""
     net = Sketch(np.random.default_rng(0))

@@ -15,10 +15,11 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import WHOLE, assert_close, in_litert, in_ours, run_delegated, run_gles
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Dims, Sketch
 
 Floats = NDArray[np.floating[Any]]
-HOSTS = pytest.mark.parametrize("host", [run_gles, run_delegated])
+HOSTS = (run_gles, run_delegated)
 Host = Callable[..., list[NDArray[Any]]]
 
 
@@ -52,9 +53,7 @@ def matrix_model(x: Floats, **changes: Any) -> tuple[Sketch, int, dict[str, Any]
     return s, matrix, options
 
 
-@HOSTS
-@pytest.mark.parametrize("angle", [0.0, 0.5, -3.0])
-@pytest.mark.parametrize("subset", [[1], [4, 0, 9, 3, 7], list(range(10))], ids=len)
+@pairwise(subset=[[1], [4, 0, 9, 3, 7], [*range(10)]], angle=[0.0, 0.5, -3.0], host=HOSTS)
 def test_landmarks_to_transform_matrix(subset: list[int], angle: float, host: Host) -> None:
     for seed in range(4):
         x = np.random.default_rng(seed).uniform(0, 192, (1, 10, 3)).astype(np.float32)
@@ -96,7 +95,7 @@ def moved_landmarks(shape: Dims) -> tuple[Sketch, int, Floats]:
     return s, s.op("TransformLandmarks", inputs, [shape], version=2), expected
 
 
-@HOSTS
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("shape", [(1, 1, 2), (1, 7, 2), (1, 80, 3)])
 def test_transform_landmarks(shape: Dims, host: Host) -> None:
     check(*moved_landmarks(shape), host)
@@ -133,9 +132,7 @@ def cropped(size: Dims, channels: int, turn: float) -> tuple[Sketch, int, Floats
     return s, y, crop(s.feeds[0].astype(float), matrix, height, width)
 
 
-@HOSTS
-@pytest.mark.parametrize("channels", [1, 6, 32])
-@pytest.mark.parametrize("size", [(1, 1), (16, 16), (5, 9)])
+@pairwise(size=[(1, 1), (16, 16), (5, 9)], channels=[1, 6, 32], host=HOSTS)
 def test_transform_tensor_bilinear(size: Dims, channels: int, host: Host) -> None:
     for turn in (0.0, 0.3, 2.0):
         check(*cropped(size, channels, turn), host)

@@ -12,12 +12,14 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import AMD, LLVMPIPE, MIDGARD, Profile
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Dims, Sketch
 from tests.unit.test_plan import plan_of
 
 pytestmark = pytest.mark.usefixtures("floor")
 
 PROFILES = {"amd": AMD, "midgard": MIDGARD, "llvmpipe": LLVMPIPE}
+SHAPES = ((2, 3, 5, 33), (1, 7, 64), (5, 2), (1, 300), (3, 2, 129))
 
 
 class Net(Sketch):
@@ -252,9 +254,7 @@ def check_whole(net: Net, *outputs: int) -> None:
     assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 5, 33), (1, 7, 64), (5, 2), (1, 300), (3, 2, 129)])
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("make", NORMALIZATIONS)
+@pairwise(make=NORMALIZATIONS, profile=PROFILES, shape=SHAPES)
 def test_one_dispatch(
     make: Callable[[Net], int], profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,9 +273,7 @@ def test_means_of_other_elements(make: Callable[[Net], int]) -> None:
     check_whole(net, make(net))
 
 
-@pytest.mark.parametrize("shape", [(2, 6, 5, 8), (1, 30, 7), (3, 12, 2, 129)])
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("seed", range(4))
+@pairwise(seed=range(4), profile=PROFILES, shape=[(2, 6, 5, 8), (1, 30, 7), (3, 12, 2, 129)])
 def test_groups_in_one_dispatch(
     seed: int, profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,9 +383,7 @@ NO_SOFTMAXES = {
 }
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 5, 33), (1, 7, 64), (5, 2), (1, 300), (3, 2, 129)])
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("form", SOFTMAXES)
+@pairwise(form=SOFTMAXES, profile=PROFILES, shape=SHAPES)
 def test_softmax_in_one_dispatch(
     form: str, profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tests.op_table import CASES
 from tests.support.oracle import assert_close, complete, run_delegated, run_gles, run_litert
+from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 
 NORMAL = np.geomspace(1.2e-38, 3e38, 4001)
@@ -50,9 +51,11 @@ def test_recurrent_layers_are_right_at_every_magnitude() -> None:
 SPECIAL = np.float32([np.nan, np.inf, -np.inf, 0, -0.0, 1, -2.5, 1e30, 3.4e38])
 
 
-@pytest.mark.parametrize("run", [run_gles, run_delegated])
-@pytest.mark.parametrize("shape", [(2, 3, 9), (1, 2, 2, 8)])
-@pytest.mark.parametrize("number", [0, -0.0, 1, -1, 0.3, 1e-40, 3.4e38, np.inf, np.nan])
+@pairwise(
+    number=[0, -0.0, 1, -1, 0.3, 1e-40, 3.4e38, np.inf, np.nan],
+    shape=[(2, 3, 9), (1, 2, 2, 8)],
+    run=[run_gles, run_delegated],
+)
 def test_functions_of_a_constant_number(
     run: Callable[..., Any], shape: tuple[int, ...], number: float
 ) -> None:
@@ -118,9 +121,7 @@ def test_a_fused_depthwise_result_is_zero_past_its_channels(op: str, channels: i
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
-@pytest.mark.parametrize("op", ["SOFTMAX", "LOG_SOFTMAX"])
-@pytest.mark.parametrize("channels", [1, 2, 5, 300, 2900, 17003])
-@pytest.mark.parametrize("place", [0, 0.4, 1])
+@pairwise(place=[0, 0.4, 1], channels=[1, 2, 5, 300, 2900, 17003], op=["SOFTMAX", "LOG_SOFTMAX"])
 def test_softmax_of_nan_and_infinity(op: str, channels: int, place: float) -> None:
     """A row with each, in the first, another and the last element; and rows of nothing else."""
     values = np.zeros((5, channels), np.float32)
