@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -31,36 +30,22 @@ from tests.support.random_views import ROWS
 pytestmark = pytest.mark.usefixtures("gl")
 
 
-@pytest.fixture
-def context(gl: None) -> Iterator[gd.EglContext]:
-    context = gd.EglContext()
-    yield context
-    context.release()
-
-
-@pytest.fixture
-def gpu(gl: None) -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
-
-
-def check(choose: random.Random, context: gd.EglContext) -> None:
+def check(choose: random.Random, egl: gd.EglContext) -> None:
     sketch, outputs = drawn_graph(choose, 20)
     content = sketch.build(outputs)
     reference = run_litert(content, sketch.feeds)
-    assert_close(run_gles(content, sketch.feeds, context), reference, inputs=sketch.feeds)
+    assert_close(run_gles(content, sketch.feeds, egl), reference, inputs=sketch.feeds)
 
 
 @fuzz(examples=8)
-def test_graphs(choose: random.Random, context: gd.EglContext) -> None:
-    check(choose, context)
+def test_graphs(choose: random.Random, egl: gd.EglContext) -> None:
+    check(choose, egl)
 
 
 @pytest.mark.usefixtures("floor")
 @fuzz(examples=8)
-def test_graphs_at_the_floor(choose: random.Random, context: gd.EglContext) -> None:
-    check(choose, context)
+def test_graphs_at_the_floor(choose: random.Random, egl: gd.EglContext) -> None:
+    check(choose, egl)
 
 
 @pytest.fixture
@@ -71,12 +56,12 @@ def winograd(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("winograd")
 @fuzz(examples=8)
-def test_graphs_by_winograd_s_algorithm(choose: random.Random, context: gd.EglContext) -> None:
-    check(choose, context)
+def test_graphs_by_winograd_s_algorithm(choose: random.Random, egl: gd.EglContext) -> None:
+    check(choose, egl)
 
 
 @fuzz(examples=60)
-def test_one_tensor_in_several_places(choose: random.Random, context: gd.EglContext) -> None:
+def test_one_tensor_in_several_places(choose: random.Random, egl: gd.EglContext) -> None:
     """In both hosts, with nodes on the CPU as well; then resized, and back."""
     sketch, outputs = drawn_graph(choose, 8, "views")
     content, feeds = sketch.build(outputs), sketch.feeds
@@ -86,7 +71,7 @@ def test_one_tensor_in_several_places(choose: random.Random, context: gd.EglCont
     )
     theirs, first = litert_interpreter(content), choose.choice((0, 0, 1, 3))
     options = gd.GpuDelegateOptions(first_delegate_node_index=first, max_delegated_partitions=9)
-    with gd.GpuDelegate(options, context=context, model=content) as delegate:
+    with gd.GpuDelegate(options, context=egl, model=content) as delegate:
         ours = host(delegate, content)
         assert_close(run(ours, feeds), run(theirs, feeds), inputs=feeds, tolerance=1e-4)
         for rows in (*others, *(feeds[0].shape[-2] for _ in others[:1])):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import assume, note
@@ -13,13 +12,6 @@ from tests.op_table import OPS
 from tests.op_table.case import make_case
 from tests.support.fuzz import fuzz
 from tests.support.oracle import assert_close, run_gles, run_litert
-
-
-@pytest.fixture(scope="module")
-def context(gl: None) -> Iterator[gd.EglContext]:
-    context = gd.EglContext()
-    yield context
-    context.release()
 
 
 @pytest.mark.parametrize("op", [op for op, row in OPS.items() if row.draw])

@@ -126,11 +126,6 @@ class Running:
         return self.delegate.bound.thread.run(lambda: Buffer(self.delegate.gpu.gl, bytes(nbytes)))
 
 
-@pytest.fixture
-def egl() -> gd.EglContext:
-    return gd.EglContext()
-
-
 def same(actual: Array, expected: Array) -> None:
     np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
 

@@ -38,20 +38,14 @@ def check(case: Case, context: gd.EglContext) -> bool:
 
 
 @pytest.mark.parametrize("first", range(8))
-def test_ops(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = gd.EglContext()
-    with gd.GpuDelegate(context=context) as delegate:
+def test_ops(first: int, egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    with gd.GpuDelegate(context=egl) as delegate:
         in_ours(delegate, small_model())
-        has_textures = delegate.gpu.limits.large_texels > 0
-    force_limits(monkeypatch, block_bytes=128)
-    try:
-        if not has_textures:
+        if not delegate.gpu.limits.large_texels:
             pytest.skip("the driver has no buffer textures")
-        cases = SAMPLE[first::8]
-        taken = sum(check(case, context) for case in cases)
-    finally:
-        context.release()
-    assert taken > 0.9 * len(cases)
+    force_limits(monkeypatch, block_bytes=128)
+    cases = SAMPLE[first::8]
+    assert sum(check(case, egl) for case in cases) > 0.9 * len(cases)
 
 
 @pytest.mark.parametrize("shape", [(1, 5003), (3, 5000), (700, 11)])
@@ -77,12 +71,7 @@ def test_slices_beyond_a_grid(
 
 
 @pytest.mark.parametrize("first", range(8))
-def test_grids(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grids(first: int, egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch) -> None:
     force_limits(monkeypatch, groups=(5, 5, 65535), invocations=64, local_size=(64, 64, 64))
-    context = gd.EglContext()
-    try:
-        cases = SAMPLE[first::8]
-        taken = sum(check(case, context) for case in cases)
-    finally:
-        context.release()
-    assert taken > 0.9 * len(cases)
+    cases = SAMPLE[first::8]
+    assert sum(check(case, egl) for case in cases) > 0.9 * len(cases)

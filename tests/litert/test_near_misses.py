@@ -97,12 +97,6 @@ def results() -> Iterator[Worker]:
     worker.stop()
 
 
-@pytest.fixture(scope="module")
-def context(gl: None) -> Iterator[gd.EglContext]:
-    with gd.EglContext() as context:
-        yield context
-
-
 def some_of_each_op(cases: Iterable[Case], most: int) -> list[Case]:
     return some_of_each(cases, lambda case: case.op, most)
 

@@ -1,7 +1,7 @@
 """Models whose inputs are resized: one program serves many sizes."""
 
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from math import prod, sqrt
 from typing import Any
@@ -34,12 +34,6 @@ SIZES = ((48, 40), (33, 56), (40, 33), (49, 40), (41, 44), (48, 40), (33, 56))
 
 
 ROWS = choose("with uniforms", [*OPS], drawn([*OPS], 150))
-
-
-@pytest.fixture(scope="module")
-def context(gl: None) -> Iterator[gd.EglContext]:
-    with gd.EglContext() as context:
-        yield context
 
 
 @pytest.fixture
