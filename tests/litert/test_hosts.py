@@ -166,8 +166,11 @@ def results(interpreter: Any) -> list[Any]:
 @case("Interpreter.allocate_tensors", "Interpreter.invoke", "Interpreter.get_tensor")
 def runs(way: Way) -> Any:
     found = [results(ran(way)), results(ran(way, B))]
-    way.interpreter.allocate_tensors()
-    return found, results(way.interpreter)
+    i = way.interpreter
+    i.allocate_tensors()
+    found += [results(i), i.get_tensor(X)]
+    i.invoke()
+    return found, results(i)
 
 
 @case("Interpreter.invoke", "Interpreter.set_tensor", "Interpreter.get_tensor")
@@ -216,9 +219,12 @@ def wrong_indices(way: Way) -> Any:
 @case("Interpreter.get_tensor")
 def copies(way: Way) -> Any:
     i = ran(way)
-    one, other = i.get_tensor(Y), i.get_tensor(Y)
-    one[:] = 7
-    return other, i.get_tensor(Y), np.shares_memory(one, other)
+    found = []
+    for index in (X, Y):
+        one, other = i.get_tensor(index), i.get_tensor(index)
+        one[:] = 7
+        found += [other, i.get_tensor(index), np.shares_memory(one, other)]
+    return found
 
 
 @case("Interpreter.resize_tensor_input")
@@ -226,7 +232,7 @@ def resized(way: Way) -> Any:
     i = ran(way)
     found = []
     for rows in (1, 3, 3, 0, 2):
-        i.resize_tensor_input(X, (rows, 4))
+        i.resize_tensor_input(X, np.array((rows, 4)))
         i.allocate_tensors()
         i.set_tensor(X, np.resize(B, (rows, 4)))
         i.invoke()
