@@ -54,15 +54,6 @@ def test_only_the_delegates_line_is_added(tmp_path: Any) -> None:
     assert [d["op_name"] for d in interpreter._get_ops_details()][-1] == "DELEGATE"
 
 
-def test_resizing() -> None:
-    with gd.GpuDelegate(model=small_model()) as delegate:
-        interpreter = in_litert(delegate)
-        for rows in (3, 5, 1, 3):
-            interpreter.resize_tensor_input(0, (rows, 5))
-            interpreter.allocate_tensors()
-            check(interpreter, np.full((rows, 5), rows, np.float32))
-
-
 @pytest.mark.parametrize("first", ["delegate", "interpreter", "closed"])
 def test_either_may_go_first(first: str) -> None:
     delegate = gd.GpuDelegate(model=small_model())

@@ -20,7 +20,6 @@ from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.standalone import StandAlone
 from tests.gl.test_another_delegate import survive
 from tests.gl.test_faults import LOSSES
-from tests.litert.test_variables import lstm
 from tests.support.oracle import (
     assert_close,
     complete,
@@ -134,24 +133,6 @@ def test_any_thread_may_call_an_interpreter_with_its_own_delegate() -> None:
             list(pool.map(work, range(100)))
 
 
-def test_a_mixed_model_keeps_its_variables() -> None:
-    s = Sketch(np.random.default_rng(0))
-    state = (s.variable((2, 6)), s.variable((2, 6)))
-    cell = lstm(s, s.feed((2, 4)), 4, 6, state)
-    content = complete(
-        s, [s.op("CAST", [s.op("CAST", [cell], [s.tensor(dtype=np.float64)])], [s.tensor()]), cell]
-    )
-    theirs = litert_interpreter(content)
-    with mixed(content) as (delegate, ours):
-        assert delegate.report.nodes[0].delegated
-        assert not delegate.report.fully_delegated
-        for reset in (False, False, True, False):
-            if reset:
-                ours.reset_all_variables()
-                theirs.reset_all_variables()
-            assert_close(run(ours, s.feeds), run(theirs, s.feeds))
-
-
 def test_a_constant_that_the_cpu_reads_as_well() -> None:
     """Half-precision weights: unpacked for the GPU while planning, and by LiteRT for its node."""
     s = Sketch(np.random.default_rng(0))
@@ -192,16 +173,6 @@ def test_a_published_model(real_model: Callable[[str], bytes]) -> None:
             assert report.delegated == (first == 0)
             assert delegate.report.segments == 1
             assert_close(run(interpreter, [x]), reference)
-
-
-def test_details_are_those_of_litert() -> None:
-    _, content = with_a_detour()
-    with mixed(content) as (_, interpreter):
-        (ours,), (theirs,) = (
-            host.get_input_details() for host in (interpreter, litert_interpreter(content))
-        )
-        assert ours.keys() == theirs.keys()
-        assert (ours["name"], ours["dtype"]) == (theirs["name"], theirs["dtype"])
 
 
 def test_errors_are_those_of_the_delegate() -> None:
