@@ -15,10 +15,10 @@ from gles_delegate.verification.cases import VerificationCase
 from gles_delegate.verification.check import every_form, verified
 from tests.support.force import force_profile, limits_of
 from tests.support.fuzz import drawn_graph, fuzz
+from tests.support.hosts import HOSTS, run_resized
 from tests.support.oracle import (
     assert_close,
     assert_sane,
-    in_litert,
     in_ours,
     litert_interpreter,
     run,
@@ -65,10 +65,7 @@ def test_one_tensor_in_several_places(choose: random.Random, egl: gd.EglContext)
     """In both hosts, with nodes on the CPU as well; then resized, and back."""
     sketch, outputs = drawn_graph(choose, 8, "views")
     content, feeds = sketch.build(outputs), sketch.feeds
-    host, others = (
-        choose.choice((in_ours, in_litert)),
-        choose.choice(((), (choose.choice(ROWS), 7))),
-    )
+    host, others = (choose.choice(HOSTS), choose.choice(((), (choose.choice(ROWS), 7))))
     theirs, first = litert_interpreter(content), choose.choice((0, 0, 1, 3))
     options = gd.GpuDelegateOptions(first_delegate_node_index=first, max_delegated_partitions=9)
     with gd.GpuDelegate(options, context=egl, model=content) as delegate:
@@ -76,11 +73,8 @@ def test_one_tensor_in_several_places(choose: random.Random, egl: gd.EglContext)
         assert_close(run(ours, feeds), run(theirs, feeds), inputs=feeds, tolerance=1e-4)
         for rows in (*others, *(feeds[0].shape[-2] for _ in others[:1])):
             inputs = [np.repeat(x, rows, axis=-2)[..., -rows:, :] for x in feeds]
-            for interpreter in (ours, theirs):
-                for detail, x in zip(interpreter.get_input_details(), inputs, strict=True):
-                    interpreter.resize_tensor_input(detail["index"], x.shape)
-                interpreter.allocate_tensors()
-            assert_close(run(ours, inputs), run(theirs, inputs), inputs=inputs, tolerance=1e-4)
+            actual, expected = run_resized(ours, inputs), run_resized(theirs, inputs)
+            assert_close(actual, expected, inputs=inputs, tolerance=1e-4)
         if host is in_ours and delegate.report.segments:
             assert_sane(delegate)
 

@@ -10,7 +10,8 @@ import gles_delegate as gd
 from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from tests.support.oracle import in_litert, in_ours, run
+from tests.support.hosts import HOSTS, Host
+from tests.support.oracle import in_litert, run
 from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
@@ -42,8 +43,8 @@ def scatter(s: Sketch, build: Region, dtype: str, first: bool = False) -> bytes:
     return s.build([y])
 
 
-@pairwise(op=COMBINE, first=[False, True], dtype=["float32", "int32"], host=[in_ours, in_litert])
-def test_a_builtin_combines_as_numpy_does(host: Any, dtype: str, first: bool, op: str) -> None:
+@pairwise(op=COMBINE, first=[False, True], dtype=["float32", "int32"], host=HOSTS)
+def test_a_builtin_combines_as_numpy_does(host: Host, dtype: str, first: bool, op: str) -> None:
     s = Sketch(np.random.default_rng(0))
     content = scatter(s, region(op, dtype), dtype, first)
     with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:

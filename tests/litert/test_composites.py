@@ -16,11 +16,11 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning import inlining
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.shaders.dispatch import Dispatch
+from tests.support.hosts import Host, both_hosts, run_resized
 from tests.support.oracle import (
     assert_close,
     complete,
     in_litert,
-    in_ours,
     litert_interpreter,
     run,
     run_litert,
@@ -30,10 +30,7 @@ from tests.support.schema import pack_model
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import NO_INPUT, ModelBuilder, quantization
 
-Host = Callable[..., Any]
 SHAPE = (2, 5, 6)
-
-both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
 
 
 def sketch() -> Sketch:
@@ -169,11 +166,8 @@ def test_resizing(host: Host) -> None:
         assert delegate.report.fully_delegated
         theirs = litert_interpreter(content)
         for shape in ((1, 3, 6), (4, 2, 5), (0, 5, 6), SHAPE):
-            for each in (interpreter, theirs):
-                each.resize_tensor_input(0, shape)
-                each.allocate_tensors()
             inputs = [s.normal(shape)]
-            assert_close(run(interpreter, inputs), run(theirs, inputs))
+            assert_close(run_resized(interpreter, inputs), run_resized(theirs, inputs))
 
 
 @both_hosts

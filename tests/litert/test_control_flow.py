@@ -12,6 +12,7 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning import inlining
 from gles_delegate.planning.lowering import lower_graph
+from tests.support.hosts import HOSTS, Host, both_hosts, run_resized
 from tests.support.oracle import (
     assert_close,
     in_litert,
@@ -25,9 +26,6 @@ from tests.support.sketch import Sketch
 from tests.support.tflite_builder import NO_INPUT, ModelBuilder
 
 SHAPE = (2, 5, 6)
-Host = Callable[..., Any]
-HOSTS = (in_ours, in_litert)
-both_hosts = pytest.mark.parametrize("host", HOSTS)
 
 
 def sketch() -> Sketch:
@@ -108,10 +106,8 @@ def test_a_loop_as_long_as_a_shape(host: Host, rows: int) -> None:
     content = s.build(outputs[1:2])
     with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:
         interpreter = host(delegate, content)
-        interpreter.resize_tensor_input(x, (rows, *SHAPE[1:]))
-        interpreter.allocate_tensors()
         feed = s.normal((rows, *SHAPE[1:]))
-        (actual,) = run(interpreter, [feed])
+        (actual,) = run_resized(interpreter, [feed])
         assert actual.shape == feed.shape
         assert delegate.report.fully_delegated
     assert (actual == feed).all() == (rows == 3)
@@ -296,13 +292,7 @@ def choosing(
 
 
 def chosen_by(interpreter: Any, condition: bool, x: np.ndarray[Any, Any]) -> Any:
-    first, second = interpreter.get_input_details()
-    interpreter.resize_tensor_input(second["index"], x.shape)
-    interpreter.allocate_tensors()
-    interpreter.set_tensor(first["index"], np.array(condition))
-    interpreter.set_tensor(second["index"], x)
-    interpreter.invoke()
-    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    return run_resized(interpreter, [np.array(condition), x])[0]
 
 
 def assert_chosen_alike(interpreter: Any, reference: Any, condition: bool, x: Any) -> None:

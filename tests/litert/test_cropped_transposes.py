@@ -14,7 +14,8 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.op_table.base import Dims
-from tests.support.oracle import assert_close, in_litert, in_ours, run, run_litert
+from tests.support.hosts import both_hosts
+from tests.support.oracle import assert_close, in_litert, run, run_litert
 from tests.support.sketch import Sketch
 
 
@@ -43,7 +44,7 @@ def sketch(
     return s.build([y]), s
 
 
-@pytest.mark.parametrize("host", [in_ours, in_litert])
+@both_hosts
 @pytest.mark.parametrize(
     ("more", "attributes"),
     [

@@ -14,7 +14,8 @@ import gles_delegate as gd
 from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
-from tests.support.oracle import in_litert, in_ours, run, run_litert
+from tests.support.hosts import both_hosts
+from tests.support.oracle import in_ours, run, run_litert
 from tests.support.tflite_builder import ModelBuilder, quantization
 
 SIZE = (1, 4, 4, 4)
@@ -138,7 +139,7 @@ def test_sparse_constants(op: str, position: int, kind: str) -> None:
     assert found == [f"input {position} is sparse; expected DENSIFY in front of it"][is_expanded:]
 
 
-@pytest.mark.parametrize("host", [in_ours, in_litert])
+@both_hosts
 def test_a_sparse_constant_is_litert_s(host: Any) -> None:
     content = sparse(convolution("DEPTHWISE_CONV_2D", bias=3, kind="float32"), 2)
     x = np.ones(SIZE, np.float32)
@@ -207,7 +208,7 @@ ROUNDED = [
 ]
 
 
-@pytest.mark.parametrize("host", [in_ours, in_litert])
+@both_hosts
 @pytest.mark.parametrize(("source", "target"), ROUNDED, ids=str)
 def test_quantize_rounds_ties_as_litert_does(source: Any, target: Any, host: Any) -> None:
     """By default; real numbers to even, and integers up."""

@@ -16,6 +16,7 @@ from gles_delegate.model.graph import Graph
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.op_table import CASES, Case
+from tests.support.hosts import Host, both_hosts, run_resized
 from tests.support.oracle import in_litert, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
@@ -64,9 +65,9 @@ def check(case: Case) -> bool:
     return True
 
 
-@pytest.mark.parametrize("in_host", [in_ours, in_litert])
+@both_hosts
 @pytest.mark.parametrize("op", ["WHERE", "BROADCAST_ARGS"])
-def test_sizes_that_depend_on_constants(op: str, in_host: Callable[..., Any]) -> None:
+def test_sizes_that_depend_on_constants(op: str, host: Host) -> None:
     """The rows of a picture that a constant mask picks; a row, as wide as two shapes need."""
     s = Sketch(np.random.default_rng(0))
     if op == "WHERE":
@@ -80,7 +81,7 @@ def test_sizes_that_depend_on_constants(op: str, in_host: Callable[..., Any]) ->
     content = s.build([result])
     options = gd.GpuDelegateOptions(require_full_delegation=True)
     with gd.GpuDelegate(options, model=content) as delegate:
-        ours = run(in_host(delegate, content), s.feeds)
+        ours = run(host(delegate, content), s.feeds)
     np.testing.assert_array_equal(ours, run_litert(content, s.feeds))
 
 
@@ -124,8 +125,8 @@ def sized_by_shapes(dtype: str) -> tuple[Sketch, bytes]:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("host", [in_ours, in_litert])
-def test_sizes_that_shapes_give(dtype: str, host: Callable[..., Any]) -> None:
+@both_hosts
+def test_sizes_that_shapes_give(dtype: str, host: Host) -> None:
     s, content = sized_by_shapes(dtype)
     with gd.GpuDelegate(model=content if host is in_litert else None) as delegate:
         interpreter = host(delegate, content)
@@ -138,17 +139,15 @@ def test_sizes_that_shapes_give(dtype: str, host: Callable[..., Any]) -> None:
         for height, width in ((6, 8), (4, 2), (10, 6), (6, 8)):
             inputs = [s.normal((1, height, width, 3))]
             reference = LiteRt(model_content=content)
-            for each in (interpreter, reference):
-                each.resize_tensor_input(0, inputs[0].shape)
-                each.allocate_tensors()
-            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            (actual,) = run_resized(interpreter, inputs)
+            (expected,) = run_resized(reference, inputs)
             assert actual.shape == expected.shape == (height * width, 3)
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("between", ["FILL", "ABS", "RANGE", "BROADCAST_ARGS", "TILE"])
-@pytest.mark.parametrize("host", [in_ours, in_litert])
-def test_the_shape_of_what_is_folded(between: str, host: Callable[..., Any]) -> None:
+@both_hosts
+def test_the_shape_of_what_is_folded(between: str, host: Host) -> None:
     """The shape of a tensor that the shape of the input gives, for other shapes, too."""
     s = Sketch(np.random.default_rng(0))
     number = SCHEMA_NUMBERS["int32"]
@@ -182,10 +181,8 @@ def test_the_shape_of_what_is_folded(between: str, host: Callable[..., Any]) -> 
         assert delegate.report.fully_delegated
         for rows in (2, 5, 1, 3):
             inputs = [s.normal((rows, 4))]
-            for each in (interpreter, reference):
-                each.resize_tensor_input(0, inputs[0].shape)
-                each.allocate_tensors()
-            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
+            (actual,) = run_resized(interpreter, inputs)
+            (expected,) = run_resized(reference, inputs)
             assert actual.shape == expected.shape == (rows, 4)
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
 
@@ -274,11 +271,8 @@ def test_the_shape_of_what_the_cpu_makes(read_by_cpu: bool) -> None:
         for sides in ((2, 6), (3, 4), (5, 2), (2, 6)):
             inputs = [s.normal(sides)]
             reference = LiteRt(model_content=content)
-            for each in (interpreter, reference):
-                each.resize_tensor_input(0, sides)
-                each.allocate_tensors()
             for actual, expected in zip(
-                run(interpreter, inputs), run(reference, inputs), strict=True
+                run_resized(interpreter, inputs), run_resized(reference, inputs), strict=True
             ):
                 assert actual.shape == expected.shape == sides[::-1]
                 np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)
@@ -306,10 +300,8 @@ def scaled_by_rows(s: Sketch, x: int, y: int, *, inside: bool) -> list[int]:
 
 
 @pytest.mark.parametrize("inside", [False, True])
-@pytest.mark.parametrize("host", [in_ours, in_litert])
-def test_numbers_of_the_shape_of_what_a_segment_does_not_read(
-    host: Callable[..., Any], inside: bool
-) -> None:
+@both_hosts
+def test_numbers_of_the_shape_of_what_a_segment_does_not_read(host: Host, inside: bool) -> None:
     s = Sketch(np.random.default_rng(0))
     content = s.build(scaled_by_rows(s, s.feed((2, 8)), s.feed((3, 1)), inside=inside))
     options = gd.GpuDelegateOptions(max_delegated_partitions=9)
@@ -318,10 +310,7 @@ def test_numbers_of_the_shape_of_what_a_segment_does_not_read(
         assert delegate.report.segments == 1
         for rows in (2, 7, 5, 2):
             inputs = [s.normal((rows, 8)), s.feeds[1]]
-            for each in (interpreter, reference):
-                each.resize_tensor_input(0, (rows, 8))
-                each.allocate_tensors()
             for actual, expected in zip(
-                run(interpreter, inputs), run(reference, inputs), strict=True
+                run_resized(interpreter, inputs), run_resized(reference, inputs), strict=True
             ):
                 np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-6)

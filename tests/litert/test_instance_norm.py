@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 
 import gles_delegate as gd
-from tests.support.oracle import (
-    assert_close,
-    assert_sane,
-    complete,
-    in_litert,
-    in_ours,
-    run,
-    run_litert,
-)
+from tests.support.hosts import both_hosts
+from tests.support.oracle import assert_close, assert_sane, complete, in_ours, run, run_litert
 from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 
@@ -45,7 +38,7 @@ def moments(net: Sketch, x: int, axes: list[int], swapped: bool = False) -> tupl
     return mean, net.op("MEAN", [squares, along], keep_dims=True)
 
 
-@pytest.mark.parametrize("host", [in_ours, in_litert])
+@both_hosts
 @pytest.mark.parametrize(
     "shape", [(1, 6, 7, 5), (3, 9, 4, 8), (1, 31, 29, 6), (2, 33, 18, 3), (2, 5, 4, 1)], ids=str
 )

@@ -20,6 +20,7 @@ from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.standalone import StandAlone
 from tests.gl.test_another_delegate import survive
 from tests.gl.test_faults import LOSSES
+from tests.support.hosts import run_resized
 from tests.support.oracle import (
     assert_close,
     complete,
@@ -112,10 +113,7 @@ def test_resizing_a_mixed_model() -> None:
     with mixed(content, max_delegated_partitions=ALL) as (_, interpreter):
         for shape in ((1, 5, 3), (4, 2, 7), (2, 5, 3)):
             x = np.linspace(-2, 2, int(np.prod(shape))).reshape(shape).astype(np.float32)
-            for host in (interpreter, theirs):
-                host.resize_tensor_input(0, shape)
-                host.allocate_tensors()
-            assert_close(run(interpreter, [x]), run(theirs, [x]))
+            assert_close(run_resized(interpreter, [x]), run_resized(theirs, [x]))
 
 
 def test_any_thread_may_call_an_interpreter_with_its_own_delegate() -> None:

@@ -10,8 +10,8 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 import gles_delegate as gd
 from gles_delegate.device import profiles
 from tests.support.force import force_profile
+from tests.support.hosts import run_resized
 from tests.support.models import REAL_MODELS
-from tests.support.oracle import run
 from tests.support.sampling import choose
 
 TOLERANCE = 1e-4
@@ -24,10 +24,8 @@ RESIZED = {"twins/twin_posenet_mobilenet_v1_075_353x257": (1, 97, 129, 3)}
 def run_shaped(interpreter: Any, shapes: Sequence[Sequence[int]]) -> list[Any]:
     """The outputs for inputs of these shapes: pictures of smooth noise, the same every time."""
     rng = np.random.default_rng(0)
-    for detail, shape in zip(interpreter.get_input_details(), shapes, strict=True):
-        interpreter.resize_tensor_input(detail["index"], shape)
-    interpreter.allocate_tensors()
-    return run(interpreter, [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes])
+    pictures = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    return run_resized(interpreter, pictures)
 
 
 def check(interpreter: gd.Interpreter, content: bytes, shapes: Sequence[Sequence[int]]) -> None:

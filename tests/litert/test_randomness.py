@@ -1,6 +1,5 @@
 """Random numbers from run to run."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,18 +8,10 @@ import pytest
 import gles_delegate as gd
 from tests.op_table import OPS
 from tests.op_table.case import make_case
-from tests.support.oracle import (
-    WHOLE,
-    assert_close,
-    in_litert,
-    in_ours,
-    litert_interpreter,
-    run,
-    run_gles,
-)
+from tests.support.hosts import Host, both_hosts
+from tests.support.oracle import WHOLE, assert_close, in_ours, litert_interpreter, run, run_gles
 from tests.support.sketch import Sketch
 
-IN_HOSTS = pytest.mark.parametrize("in_host", [in_ours, in_litert])
 SEEDED = {
     "RANDOM_UNIFORM": {"shape": (3, 7), "seed": 5},
     "RANDOM_STANDARD_NORMAL": {"shape": (1000,), "seed": 5},
@@ -41,13 +32,13 @@ def unseeded() -> bytes:
     return s.build(outputs)
 
 
-@IN_HOSTS
+@both_hosts
 @pytest.mark.parametrize("op", SEEDED)
-def test_streams_go_on_as_in_litert(op: str, in_host: Callable[..., Any]) -> None:
+def test_streams_go_on_as_in_litert(op: str, host: Host) -> None:
     content, inputs = make_case(op, OPS[op], SEEDED[op]).build()
     reference = litert_interpreter(content)
     with gd.GpuDelegate(WHOLE, model=content) as delegate:
-        interpreter, seen = in_host(delegate, content), []
+        interpreter, seen = host(delegate, content), []
         for _ in range(4):
             (numbers,) = run(interpreter, inputs)
             assert_close([numbers], run(reference, inputs))
@@ -55,11 +46,11 @@ def test_streams_go_on_as_in_litert(op: str, in_host: Callable[..., Any]) -> Non
             seen.append(numbers.copy())
 
 
-@IN_HOSTS
-def test_numbers_without_a_seed(in_host: Callable[..., Any]) -> None:
+@both_hosts
+def test_numbers_without_a_seed(host: Host) -> None:
     content = unseeded()
     with gd.GpuDelegate(WHOLE, model=content) as delegate:
-        interpreter = in_host(delegate, content)
+        interpreter = host(delegate, content)
         first, second = ([a.copy() for a in run(interpreter, [])] for _ in range(2))
     for a, b, other in zip(first, second, run_gles(content, []), strict=True):
         assert not np.array_equal(a, b)

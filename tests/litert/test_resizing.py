@@ -24,6 +24,7 @@ from gles_delegate.planning.plan import Plan, make_plan
 from tests.litert.test_ops import check
 from tests.op_table import CASES, LEFT_TO_THE_DRIVER, OPS, Case, one_of_each
 from tests.support import sampling
+from tests.support.hosts import run_resized
 from tests.support.lowered import lowered_dispatches
 from tests.support.oracle import assert_close, litert_interpreter, run
 from tests.support.sampling import choose, drawn
@@ -301,10 +302,7 @@ def test_sizes_that_the_file_leaves_open(
         assert delegate.report.fully_delegated
         for size in (*sizes, sizes[0]):
             x = s.normal(size)
-            for each in (interpreter, reference):
-                each.resize_tensor_input(0, x.shape)
-                each.allocate_tensors()
-            assert_close(run(interpreter, [x]), run(reference, [x]))
+            assert_close(run_resized(interpreter, [x]), run_resized(reference, [x]))
         if network is of_a_picture:
             interpreter.resize_tensor_input(0, (1, 1, 1, 3))
             refused = pytest.raises((gd.UnsupportedModelError, RuntimeError), match="3 over 1")
@@ -355,9 +353,7 @@ def test_results_of_each_size_are_those_of_a_fresh_interpreter(
         return kind(model_content=content, experimental_delegates=[delegate])
 
     def results(interpreter: Any, x: Any) -> list[bytes]:
-        interpreter.resize_tensor_input(0, x.shape)
-        interpreter.allocate_tensors()
-        return [result.tobytes() for result in run(interpreter, [x])]
+        return [result.tobytes() for result in run_resized(interpreter, [x])]
 
     with gd.GpuDelegate(model=content, context=context) as delegate:
         interpreter = made(delegate)
@@ -389,23 +385,17 @@ def test_a_decoder_whose_caches_grow(host: str, context: gd.EglContext) -> None:
     content = s.build(decoder(s))
     kind = Interpreter if host == "LiteRT's" else gd.Interpreter
 
-    def results(interpreter: Any, feeds: list[Any]) -> list[Any]:
-        for index, feed in zip(interpreter.get_input_details(), feeds, strict=True):
-            interpreter.resize_tensor_input(index["index"], feed.shape)
-        interpreter.allocate_tensors()
-        return run(interpreter, feeds)
-
     caches = [s.normal((1, 1, 8)) for _ in range(2)]
     with gd.GpuDelegate(model=content, context=context) as delegate:
         interpreter = kind(model_content=content, experimental_delegates=[delegate])
         for _ in range(10):
             feeds = [s.normal((1, 1, 8)), *caches]
-            found = results(interpreter, feeds)
+            found = run_resized(interpreter, feeds)
             with gd.GpuDelegate(model=content, context=context) as fresh:
                 other = kind(model_content=content, experimental_delegates=[fresh])
-                for result, expected in zip(found, results(other, feeds), strict=True):
+                for result, expected in zip(found, run_resized(other, feeds), strict=True):
                     np.testing.assert_array_equal(result, expected)
-            assert_close(found, results(Interpreter(model_content=content), feeds))
+            assert_close(found, run_resized(Interpreter(model_content=content), feeds))
             caches = found[1:]
         assert delegate.report.fully_delegated
     assert caches[0].shape == (1, 11, 8)
@@ -426,10 +416,7 @@ def test_open_sizes_and_nodes_on_the_cpu(kind: Callable[..., Any], on_cpu: str) 
         assert delegate.report.segments == 1
         for size in OPEN[pooled]:
             x = s.normal(size)
-            for each in (interpreter, reference):
-                each.resize_tensor_input(0, x.shape)
-                each.allocate_tensors()
-            assert_close(run(interpreter, [x]), run(reference, [x]))
+            assert_close(run_resized(interpreter, [x]), run_resized(reference, [x]))
         del interpreter
 
 

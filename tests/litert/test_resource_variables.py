@@ -1,21 +1,19 @@
 """Resource variables: state that nodes read and assign to, shared by all subgraphs of a model."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter as LiteRt
 
 import gles_delegate as gd
+from tests.support.hosts import Host, both_hosts
 from tests.support.oracle import assert_close, in_litert, in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import ModelBuilder
 
 SHAPE = (1, 4, 6)
 FRAME = (1, 1, 6)
-Host = Callable[..., Any]
-both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
 
 
 def sketch() -> Sketch:

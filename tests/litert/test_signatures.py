@@ -11,15 +11,13 @@ from ai_edge_litert.interpreter import Interpreter as LiteRt
 from numpy.typing import NDArray
 
 import gles_delegate as gd
-from tests.support.oracle import in_litert, in_ours
+from tests.support.hosts import Host, both_hosts
+from tests.support.oracle import in_ours
 from tests.support.tflite_builder import ModelBuilder
 
-Host = Callable[..., Any]
 Floats = NDArray[np.float32]
 SHAPE = (2, 5)
 X = np.linspace(-1, 1, 10, dtype=np.float32).reshape(SHAPE)
-
-both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
 
 
 def weights(seed: int) -> Floats:

@@ -1,6 +1,6 @@
 """Inputs whose values give sizes of tensors: each run has its own sizes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 import gles_delegate as gd
 from gles_delegate.bench.comparison import compare_nodes, compare_outputs, random_feeds
 from gles_delegate.model.reader import ModelFile
-from tests.support.oracle import in_litert, in_ours, litert_interpreter, run
+from tests.support.hosts import Host, both_hosts
+from tests.support.oracle import in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch
 
 Arrays = Sequence[NDArray[Any]]
-Host = Callable[..., Any]
-
-both_hosts = pytest.mark.parametrize("host", [in_ours, in_litert])
 OPS = ("BROADCAST_TO", "FILL", "RANGE", "RESHAPE", "STRIDED_SLICE", "TILE", "TOPK_V2", "TRANSPOSE")
 
 

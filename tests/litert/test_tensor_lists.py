@@ -11,6 +11,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.partition import choose_partitions
 from tests.litert.test_recurrent_loops import CELLS, HOSTS, SIZES
+from tests.support.hosts import run_resized
 from tests.support.keras import KerasLayer, keras_model
 from tests.support.oracle import assert_close, run, run_gles, run_litert
 from tests.support.pairwise import pairwise
@@ -49,10 +50,7 @@ def test_another_batch() -> None:
     narrow = keras_model(KerasLayer("gru", lists=True))[1]
     with gd.GpuDelegate() as delegate:
         interpreter = gd.Interpreter(model_content=narrow, experimental_delegates=[delegate])
-        for detail, feed in zip(interpreter.get_input_details(), s.feeds, strict=True):
-            interpreter.resize_tensor_input(detail["index"], feed.shape)
-        interpreter.allocate_tensors()
-        assert_close(run(interpreter, s.feeds), run_litert(plain, s.feeds))
+        assert_close(run_resized(interpreter, s.feeds), run_litert(plain, s.feeds))
 
 
 SHAPE = (2, 6)
