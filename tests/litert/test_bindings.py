@@ -14,6 +14,7 @@ from tests.support.app import App
 from tests.support.oracle import (
     assert_close,
     complete,
+    in_litert,
     in_ours,
     litert_interpreter,
     run,
@@ -33,8 +34,7 @@ def test_in_litert_s_own_interpreter(app: App) -> None:
     closed(app, gd.GpuDelegate(context=app.egl, model=small_model()))
     source, target = app.buffer(INPUT), app.buffer(3 * 7 * 4)
     app.delegate.bind_buffer_to_tensor(0, source)
-    interpreter = LiteRt(model_content=small_model(), experimental_delegates=[app.delegate])
-    interpreter.allocate_tensors()
+    interpreter = in_litert(app.delegate, small_model())
     y = interpreter.get_output_details()[0]["index"]
     interpreter.invoke()
     np.testing.assert_allclose(interpreter.get_tensor(y), expected(), rtol=1e-5, atol=1e-5)
@@ -53,8 +53,7 @@ def test_a_region_from_a_buffer_in_litert(app: App) -> None:
     matrix = np.array([[1.2, 0.3, -4], [-0.2, 0.9, 6]], np.float32)
     texture, region = app.texture(PICTURE), app.buffer(matrix)
     app.delegate.bind_texture_to_tensor(0, texture, region=region)
-    interpreter = LiteRt(model_content=content, experimental_delegates=[app.delegate])
-    interpreter.allocate_tensors()
+    interpreter = in_litert(app.delegate, content)
     interpreter.invoke()
     expected = -gd.ImageTransform(matrix=matrix.tolist()).apply(PICTURE, (9, 11))
     np.testing.assert_allclose(interpreter.get_tensor(1), expected, atol=1e-4)
@@ -62,8 +61,7 @@ def test_a_region_from_a_buffer_in_litert(app: App) -> None:
 
 def test_litert_never_shows_an_earlier_result(app: App) -> None:
     closed(app, gd.GpuDelegate(context=app.egl, model=small_model()))
-    interpreter = LiteRt(model_content=small_model(), experimental_delegates=[app.delegate])
-    interpreter.allocate_tensors()
+    interpreter = in_litert(app.delegate, small_model())
     y = interpreter.get_output_details()[0]["index"]
     with pytest.raises(ValueError, match=rf"tensor {y} is not a bound output; bound .*: \[\]"):
         app.delegate.read_tensor(y)
@@ -184,9 +182,7 @@ def two(request: pytest.FixtureRequest, app: App) -> tuple[Any, list[int]]:
     if request.param != "in LiteRT":
         return app.interpreter(content), indices
     closed(app, gd.GpuDelegate(context=app.egl, model=content))
-    interpreter = LiteRt(model_content=content, experimental_delegates=[app.delegate])
-    interpreter.allocate_tensors()
-    return interpreter, indices
+    return in_litert(app.delegate, content), indices
 
 
 def feed_two(interpreter: Any, indices: list[int]) -> None:

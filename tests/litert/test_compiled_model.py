@@ -25,6 +25,7 @@ from gles_delegate.litert.elf import data_library
 from tests.support.oracle import run_gles, run_litert
 from tests.support.process import run_python
 from tests.support.sketch import Sketch
+from tests.support.small import with_a_detour
 from tests.support.tflite_builder import ModelBuilder
 
 if metadata.version("ai-edge-litert") < "2.2":
@@ -69,14 +70,6 @@ def layers(seed: int = 0, op: str = "TANH") -> tuple[bytes, Arrays]:
     weights = [s.constant(s.normal((6, 5))), s.constant(s.normal((6,)))]
     y = s.op("FULLY_CONNECTED", [x, *weights], [(2, 6)])
     return s.build([s.op(op, [y], [(2, 6)])]), s.feeds
-
-
-def split() -> tuple[bytes, Arrays]:
-    """Three nodes, one of which runs on the CPU."""
-    s = Sketch(np.random.default_rng(0))
-    x = s.op("EXP", [s.feed((2, 6))], [(2, 6)])
-    whole = s.op("CAST", [x], [s.tensor((2, 6), "float64")])
-    return s.build([s.op("CAST", [whole], [s.tensor((2, 6))])]), s.feeds
 
 
 def check(model: Any, content: bytes, feeds: Arrays) -> None:
@@ -133,11 +126,11 @@ def test_two_environments_have_options_of_their_own() -> None:
 
 
 def test_nodes_on_the_cpu(environment: Any, caplog: pytest.LogCaptureFixture) -> None:
-    content, feeds = split()
+    s, content = with_a_detour()
     model = compiled(environment, content, GPU | CPU)
     assert not model.is_fully_accelerated()
-    assert "node 1 CAST" in caplog.text
-    check(model, content, feeds)
+    assert "node 2 CAST" in caplog.text
+    check(model, content, s.feeds)
 
 
 def test_eight_bits(environment: Any, real_model: Any) -> None:
@@ -247,7 +240,7 @@ def test_a_failure_of_the_delegate_has_its_reason() -> None:
         pytest.raises(gd.LiteRtError, match="require_full_delegation") as caught,
         gd.litert_environment(options) as environment,
     ):
-        compiled(environment, split()[0], GPU | CPU)
+        compiled(environment, with_a_detour()[1], GPU | CPU)
     assert isinstance(caught.value.__cause__, gd.UnsupportedModelError)
     assert not environment.delegates
 
@@ -265,7 +258,7 @@ def test_what_ends_a_program_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_litert_s_own_error_passes_where_the_gpu_alone_lacks_nodes() -> None:
     with pytest.raises(RuntimeError, match="ERROR") as caught, gd.litert_environment() as e:
-        compiled(e, split()[0])
+        compiled(e, with_a_detour()[1])
     assert not isinstance(caught.value, gd.LiteRtError)
     assert not e.delegates
 

@@ -80,10 +80,7 @@ def test_pooling_and_back(image: Dims, window: Dims, channels: int) -> None:
 
 
 def check_model(content: bytes, picture: NDArray[np.float32]) -> None:
-    interpreter = LiteRt(model_content=content)
-    interpreter.allocate_tensors()
-    (reference,) = run(interpreter, [picture])
-    (actual,) = run_gles(content, [picture])
+    (reference,), (actual,) = run_xnnpack(content, [picture]), run_gles(content, [picture])
     scale = float(np.abs(reference).max())
     np.testing.assert_allclose(actual, reference, rtol=0, atol=1e-4 * scale)
 

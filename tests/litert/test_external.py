@@ -16,7 +16,7 @@ from ai_edge_litert.interpreter import Interpreter, load_delegate
 
 from gles_delegate.hosts import external
 from gles_delegate.litert.plugin import plugin_library
-from tests.support.command import call
+from tests.support.command import call, saved
 from tests.support.hosts import run_resized
 from tests.support.oracle import assert_close, run, run_litert
 from tests.support.process import run_python
@@ -48,8 +48,7 @@ def kinds(interpreter: Any) -> list[str]:
 
 
 def test_a_model_from_memory_or_a_file(library: str, tmp_path: Path) -> None:
-    file = tmp_path / "model.tflite"
-    file.write_bytes(small_model())
+    file = saved(tmp_path / "model.tflite", small_model())
     for model in ({"model_content": small_model()}, {"model_path": str(file)}):
         interpreter = Interpreter(**model, experimental_delegates=[load_delegate(library)])
         interpreter.allocate_tensors()
@@ -129,15 +128,13 @@ except ValueError as error:
 )
 def test_the_end_of_a_program(after: str, library: str, tmp_path: Path) -> None:
     """Which does not import the package itself."""
-    file = tmp_path / "model.tflite"
-    file.write_bytes(small_model())
+    file = saved(tmp_path / "model.tflite", small_model())
     ran = run_python(PROGRAM.format(before="", after=after), file, library)
     assert (ran.returncode, ran.stdout) == (0, "DELEGATE\n"), ran.stderr
 
 
 def test_a_python_without_the_package(library: str, tmp_path: Path) -> None:
-    file = tmp_path / "model.tflite"
-    file.write_bytes(small_model())
+    file = saved(tmp_path / "model.tflite", small_model())
     absent = "sys.modules['gles_delegate'] = None"
     ran = run_python(PROGRAM.format(before=absent, after=""), file, library)
     assert ran.returncode == 0
@@ -223,8 +220,7 @@ def test_the_code_in_a_program(
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="tflite_runtime has no wheel for it")
 def test_the_interpreter_of_tflite_runtime(library: str, tmp_path: Path) -> None:
     pytest.importorskip("tflite_runtime")
-    file = tmp_path / "model.tflite"
-    file.write_bytes(small_model())
+    file = saved(tmp_path / "model.tflite", small_model())
     program = PROGRAM.replace("ai_edge_litert", "tflite_runtime").format(before="", after="")
     ran = run_python(program, file, library)
     assert (ran.returncode, ran.stdout) == (0, "DELEGATE\n"), ran.stderr

@@ -1,6 +1,5 @@
 """`Interpreter.run` into arrays of the caller's, in both hosts."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,7 @@ def two_outputs(shape: tuple[int, ...], *, on_cpu: bool = False) -> bytes:
     return b.build([negative, square, x, constant])
 
 
-@pytest.fixture(params=[(3, 5), LARGE], ids=["small", "large"])
-def shape(request: pytest.FixtureRequest) -> Iterator[Any]:
-    return request.param
-
-
+@pytest.mark.parametrize("shape", [(3, 5), LARGE], ids=["small", "large"])
 def test_results_are_in_the_arrays_given(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)
     with gd.Interpreter(model_content=two_outputs(shape)) as interpreter:

@@ -12,7 +12,7 @@ import gles_delegate as gd
 from gles_delegate.bench.comparison import compare_nodes, compare_outputs, random_feeds
 from gles_delegate.model.reader import ModelFile
 from tests.support.hosts import Host, both_hosts
-from tests.support.oracle import in_ours, litert_interpreter, run
+from tests.support.oracle import assert_close, in_ours, litert_interpreter, run
 from tests.support.sketch import Sketch
 
 Arrays = Sequence[NDArray[Any]]
@@ -91,9 +91,7 @@ def test_a_transposed_convolution_of_a_size_that_is_passed_in(host: Host) -> Non
         assert delegate.report.fully_delegated
         for sides in ((6, 8), (5, 7), (6, 7)):
             inputs = [ints(1, *sides, 5), s.normal((1, 3, 4, 3))]
-            (actual,), (expected,) = run(interpreter, inputs), run(reference, inputs)
-            assert actual.shape == expected.shape
-            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+            assert_close(run(interpreter, inputs), run(reference, inputs))
 
 
 def halves() -> bytes:
@@ -266,9 +264,7 @@ def test_a_slice_to_the_end(host: Host) -> None:
             ((0, 0, 3), (-1, 9, 1)),
         ):
             feeds = [s.normal((2, 9, 4)), ints(*begin), ints(*size)]
-            (actual,), (expected,) = run(interpreter, feeds), run(reference, feeds)
-            assert actual.shape == expected.shape
-            np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5)
+            assert_close(run(interpreter, feeds), run(reference, feeds))
 
 
 @both_hosts
