@@ -466,7 +466,7 @@ def results_after_a_resize(way: Way) -> Any:
     i.invoke()
     found += [started[2].get_tensor(Y)]
     wrong = [error(partial(run.get_tensor, Y)) for run in started]
-    wrong += errors(started[2].get_tensor, [(X,), (CONSTANT,)])
+    wrong += errors(started[2].get_tensor, [(X,), (CONSTANT,), (99,)])
     i.invoke_async()
     found += [started[2].get_tensor(Y)]
     i.invoke_async()
@@ -486,15 +486,6 @@ def runs_that_nobody_waits_for(way: Way) -> Any:
         wrong.append(error(partial(started[0].get_tensor, Y)))
         found += [run.get_tensor(Y) for run in started[1:]]
     return wrong, found
-
-
-@case("Invocation.get_tensor")
-def what_a_run_does_not_have(way: Way) -> Any:
-    run = ready(way).invoke_async()
-    found = run.get_tensor(Y)
-    found[:] = 7
-    wrong = errors(run.get_tensor, [(X,), (CONSTANT,), (99,)])
-    return wrong, run.get_tensor(Y)
 
 
 @case("Interpreter.invoke_async")

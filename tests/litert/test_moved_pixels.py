@@ -97,11 +97,10 @@ def test_a_product_of_pixels_in_reverse() -> None:
     assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
-@pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("seed", range(60))
-def test_random_products_of_parts(seed: int, profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_products_of_parts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tensors that are cut, turned, spread over images and scaled, or not."""
-    force_profile(monkeypatch, PROFILES[profile])
+    force_profile(monkeypatch, [*PROFILES.values()][seed % len(PROFILES)])
     choose, net = random.Random(seed), Net(seed)
     heads, each = choose.choice((1, 2, 3)), choose.choice((4, 8, 8, 3, 6))
     images, down, across = choose.choice((1, 2)), choose.choice((1, 2)), choose.choice((3, 5))
