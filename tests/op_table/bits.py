@@ -25,7 +25,7 @@ def draw(s: Sketch, shape: Dims, dtype: str) -> int:
     return s.feed(values=values, dtype=dtype)
 
 
-def bitcast(s: Sketch, op: str, x: Dims, dtype: str, out: str, constant: bool = False) -> int:
+def bitcast(s: Sketch, op: str, x: Dims, dtype: str, out: str) -> int:
     source = draw(s, x, dtype)
     if dtype == "int32" and out == "float32":  # numbers that GPUs keep as they are
         s.feeds[-1] = s.normal(x).view(np.int32) if x else np.int32(0x40490FDB).reshape(())

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.op_table.base import Op
+from tests.op_table.typed import ints
 from tests.support.keras import KerasLayer
 from tests.support.pytorch import TorchLayer
 from tests.support.sketch import Sketch
@@ -31,10 +32,6 @@ def _depthwise(s: Sketch, x: int, depth: int, size: int = 3, **options: Any) -> 
     inputs = [x, weights, s.constant(s.normal((depth,)))]
     options = {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1, **options}
     return s.op("DEPTHWISE_CONV_2D", inputs, fused_activation_function="RELU6", **options)
-
-
-def _ints(s: Sketch, *values: int) -> int:
-    return s.constant(np.array(values, np.int32))
 
 
 @_graph
@@ -191,13 +188,13 @@ def only_an_input(s: Sketch) -> int:
 @_graph
 def reshaped_input(s: Sketch) -> list[int]:
     x = s.feed((2, 3, 4))
-    return [s.op("RESHAPE", [x, _ints(s, 6, 4)]), s.op("RELU", [x])]
+    return [s.op("RESHAPE", [x, ints(s, 6, 4)]), s.op("RELU", [x])]
 
 
 @_graph
 def reshapes_in_a_row(s: Sketch) -> int:
-    x = s.op("RESHAPE", [s.op("TANH", [s.feed((1, 4, 6, 5))]), _ints(s, 24, 5)])
-    return s.op("RELU", [s.op("RESHAPE", [x, _ints(s, 1, 10, 4, 3)])])
+    x = s.op("RESHAPE", [s.op("TANH", [s.feed((1, 4, 6, 5))]), ints(s, 24, 5)])
+    return s.op("RELU", [s.op("RESHAPE", [x, ints(s, 1, 10, 4, 3)])])
 
 
 @_graph
@@ -269,7 +266,7 @@ def detection_heads(s: Sketch) -> int:
     heads = []
     for size, anchors in ((6, 3), (3, 6), (1, 6)):
         scores = _conv(s, s.feed((1, size, size, 8)), 8, anchors * 5)
-        heads.append(s.op("RESHAPE", [scores, _ints(s, 1, -1, 5)]))
+        heads.append(s.op("RESHAPE", [scores, ints(s, 1, -1, 5)]))
     return s.op("LOGISTIC", [s.op("CONCATENATION", heads, axis=1)])
 
 
@@ -279,7 +276,7 @@ def joined_with_functions_of_slices(s: Sketch) -> list[int]:
     x = s.feed((1, 6, 14))
 
     def part(first: int, depth: int, function: str = "") -> int:
-        sliced = s.op("SLICE", [x, _ints(s, 0, 0, first), _ints(s, 1, 6, depth)])
+        sliced = s.op("SLICE", [x, ints(s, 0, 0, first), ints(s, 1, 6, depth)])
         return s.op(function, [sliced]) if function else sliced
 
     scaled = s.op("ADD", [part(3, 6, "TANH"), s.feed((1, 6, 6))])
@@ -295,7 +292,7 @@ def joined_in_rows(s: Sketch) -> list[int]:
     parts = [
         _conv(s, s.feed((1, 4, size, 5)), 5, depth) for size, depth in ((3, 6), (5, 3), (1, 9))
     ]
-    rows = [s.op("RESHAPE", [part, _ints(s, 1, -1, 3)]) for part in parts]
+    rows = [s.op("RESHAPE", [part, ints(s, 1, -1, 3)]) for part in parts]
     return [s.op("CONCATENATION", rows[i:], axis=1) for i in (0, 2)] + [
         s.op("CONCATENATION", [s.op("TANH", [s.feed((2, size, 4))]) for size in (3, 2)], axis=1),
         s.op("CONCATENATION", rows[::-1], axis=1),
@@ -341,7 +338,7 @@ def widened_residuals(s: Sketch) -> int:
 @_graph
 def classifier(s: Sketch) -> int:
     features = _conv(s, s.feed((2, 12, 12, 3)), 3, 10, stride_h=2, stride_w=2)
-    pooled = s.op("MEAN", [features, _ints(s, 1, 2)])
+    pooled = s.op("MEAN", [features, ints(s, 1, 2)])
     weights, bias = s.constant(s.normal((7, 10))), s.constant(s.normal((7,)))
     return s.op("SOFTMAX", [s.op("FULLY_CONNECTED", [pooled, weights, bias])], beta=1.0)
 
@@ -349,7 +346,7 @@ def classifier(s: Sketch) -> int:
 @_graph
 def squeeze_and_excite(s: Sketch) -> int:
     x = _conv(s, s.feed((2, 7, 6, 5)), 5, 9)
-    gate = s.op("MEAN", [x, _ints(s, 1, 2)], keep_dims=True)
+    gate = s.op("MEAN", [x, ints(s, 1, 2)], keep_dims=True)
     gate = s.op("LOGISTIC", [_conv(s, gate, 9, 9, 1, fused_activation_function="RELU")])
     return s.op("MUL", [gate, x])
 
@@ -358,7 +355,7 @@ def squeeze_and_excite(s: Sketch) -> int:
 def feature_pyramid(s: Sketch) -> list[int]:
     fine = _conv(s, s.feed((1, 12, 10, 3)), 3, 8)
     coarse = _conv(s, fine, 8, 8, stride_h=2, stride_w=2, fused_activation_function="RELU")
-    larger = s.op("RESIZE_BILINEAR", [coarse, _ints(s, 12, 10)], half_pixel_centers=True)
+    larger = s.op("RESIZE_BILINEAR", [coarse, ints(s, 12, 10)], half_pixel_centers=True)
     return [s.op("ADD", [fine, larger]), coarse]
 
 
@@ -385,7 +382,7 @@ def long_chain(s: Sketch) -> int:
 def sums_of_empty_constants(s: Sketch) -> list[int]:
     x, pixels, channels = s.feed((1, 3)), s.normal((1, 0, 3)), s.normal((1, 3, 0))
     sums = [
-        s.op("SUM", [s.constant(empty), _ints(s, axis)])
+        s.op("SUM", [s.constant(empty), ints(s, axis)])
         for empty, axis in ((pixels, 1), (channels, 2))
     ]
     return [s.op("SUB", [x, each]) for each in sums]
