@@ -41,10 +41,15 @@ def in_a_child(code: str) -> str:
     return ran.stdout
 
 
+def assert_done(code: str) -> None:
+    """All its children end well."""
+    assert in_a_child(code) == "done\n"
+
+
 @pytest.mark.parametrize("runs", [0, 1, 3])
 def test_requests_of_several_workers(runs: int) -> None:
     """As of a server that loads once, and forks; faster programs may be compiled meanwhile."""
-    out = in_a_child(f"""
+    assert_done(f"""
 i = gd.Interpreter(model_content=small_model())
 i.allocate_tensors()
 for _ in range({runs}):
@@ -56,11 +61,10 @@ def serve(number):
 in_children(serve, 4)
 assert_close(run(i, [INPUT]), [expected(INPUT)])
 """)
-    assert out == "done\n"
 
 
 def test_shapes_and_values_stay() -> None:
-    out = in_a_child("""
+    assert_done("""
 i = gd.Interpreter(model_content=small_model())
 larger = np.concatenate([INPUT, -INPUT])
 result = i.run({"x": larger})
@@ -73,11 +77,10 @@ def look(number):
     i.close()
 in_children(look, 2)
 """)
-    assert out == "done\n"
 
 
 def test_nodes_on_the_cpu() -> None:
-    out = in_a_child("""
+    assert_done("""
 s, content = with_a_detour()
 i = gd.Interpreter(model_content=content)
 i.allocate_tensors()
@@ -86,12 +89,11 @@ assert_close(run(i, s.feeds), want)
 in_children(lambda number: assert_close(run(i, s.feeds), want), 3)
 assert_close(run(i, s.feeds), want)
 """)
-    assert out == "done\n"
 
 
 def test_threads_of_a_child() -> None:
     """Their first calls come at once."""
-    out = in_a_child("""
+    assert_done("""
 i = gd.Interpreter(model_content=small_model())
 i.allocate_tensors()
 def serve(number):
@@ -110,11 +112,10 @@ def serve(number):
     assert not failed, failed
 in_children(serve, 2)
 """)
-    assert out == "done\n"
 
 
 def test_new_interpreters_of_a_child() -> None:
-    out = in_a_child("""
+    assert_done("""
 i = gd.Interpreter(model_content=small_model())
 i.allocate_tensors()
 def make(number):
@@ -125,12 +126,11 @@ def make(number):
         assert_close(run(other, [INPUT]), [expected(INPUT)])
 in_children(make, 2)
 """)
-    assert out == "done\n"
 
 
 def test_after_other_work() -> None:
     """Of contexts and delegates that the parent has made more than once, or has closed."""
-    out = in_a_child("""
+    assert_done("""
 i = gd.Interpreter(model_content=small_model())
 i.allocate_tensors()
 contexts = [gd.EglContext() for _ in range(3)]
@@ -146,7 +146,6 @@ with gd.Interpreter(model_content=small_model()) as closed:
 in_children(lambda number: assert_close(run(i, [INPUT]), [expected(INPUT)]), 2)
 assert_close(run(i, [INPUT]), [expected(INPUT)])
 """)
-    assert out == "done\n"
 
 
 @pytest.mark.parametrize("own_thread", [False, True])
@@ -190,7 +189,7 @@ for thread in threads:
 )
 def test_a_fork_waits_for_the_end_of_a_call_of_egl(function: str, call: str) -> None:
     """Its locks are the whole process's, and a child would wait for them forever."""
-    out = in_a_child(f"""
+    assert_done(f"""
 context = gd.EglContext()
 call = libegl().{function}
 inside, begun = [], threading.Event()
@@ -210,7 +209,6 @@ def look(number):
 in_children(look)
 thread.join()
 """)
-    assert out == "done\n"
 
 
 def test_a_fork_while_other_threads_compile_and_run() -> None:
@@ -272,7 +270,7 @@ ours.invoke()
 )
 def test_contexts_of_the_parent(take: str) -> None:
     """Their threads do not exist in the child, which would wait for them."""
-    out = in_a_child(f"""
+    assert_done(f"""
 i = gd.Interpreter(model_content=small_model())
 context = gd.EglContext()
 def refused(number):
@@ -285,12 +283,11 @@ def refused(number):
         raise AssertionError("{{take}}")
 in_children(refused)
 """)
-    assert out == "done\n"
 
 
 def test_displays_that_another_library_has_used() -> None:
     """A child leaves them alone; Mesa 22.3 has no other for it."""
-    out = in_a_child("""
+    assert_done("""
 i = gd.Interpreter(model_content=small_model())
 i.allocate_tensors()
 egl = libegl()
@@ -305,19 +302,17 @@ def serve(number):
         assert "surfaceless, device: it was in use before this process was forked" in str(error)
 in_children(serve, 2)
 """)
-    assert out == "done\n"
 
 
 def test_the_exit_functions_of_libraries_are_left_out() -> None:
     """They wait for the parent's threads, also in a child that does not use EGL."""
-    out = in_a_child("""
+    assert_done("""
 context = gd.EglContext()
 libc = ctypes.CDLL(None)
 libc.on_exit(libc.abort, None)
 in_children(lambda number: None)
 os._exit(0)
 """)
-    assert out == "done\n"
 
 
 def test_a_child_of_a_child() -> None:
