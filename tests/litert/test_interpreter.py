@@ -387,31 +387,14 @@ def test_content_that_is_no_bytes(content: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("missing", "No such file"),
-        ("directory", "found a folder"),
-        ("empty", "expected a .tflite model"),
-        ("text", "expected a .tflite model, found a text"),
-        ("half", "was the file cut off"),
-        ("nul\0", "null (byte|character)"),
-    ],
+    ("name", "message"), [("missing", "No such file"), ("nul\0", "null (byte|character)")]
 )
-def test_files_that_are_no_model(name: str, message: str, tmp_path: Path) -> None:
+def test_files_that_are_not_there(name: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    contents = {
-        "empty": b"",
-        "text": b"This is not a model, but a text of some length.\n",
-        "half": small_model()[: len(small_model()) // 2],
-    }
-    (tmp_path / "directory").mkdir()
-    if name in contents:
-        path.write_bytes(contents[name])
     with pytest.raises(gd.ModelError, match=message) as caught:
         gd.Interpreter(path)
     assert isinstance(caught.value, ValueError)
-    if name not in contents:
-        assert repr(str(path)) in str(caught.value)
+    assert repr(str(path)) in str(caught.value)
 
 
 def test_an_address_is_no_file() -> None:
