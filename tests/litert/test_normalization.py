@@ -41,8 +41,8 @@ class Net(Sketch):
     def mean(self) -> int:
         return self.over_channels("MEAN", self.x)
 
-    def scale(self, squares: int, epsilon: float = 1e-3) -> int:
-        return self.op("RSQRT", [self.op("ADD", [squares, self.number(epsilon)])])
+    def scale(self, squares: int) -> int:
+        return self.op("RSQRT", [self.op("ADD", [squares, self.number(1e-3)])])
 
 
 def as_torch(net: Net) -> int:
