@@ -78,8 +78,9 @@ def test_all_tensors_of_a_signature_s_subgraph() -> None:
     with gd.Interpreter(
         model_content=content, experimental_preserve_all_tensors=True
     ) as interpreter:
-        interpreter.get_signature_runner()(x=x)
+        (y,) = interpreter.get_signature_runner()(x=x).values()
         assert np.array_equal(interpreter.get_tensor(1, 1), np.abs(x))
+    np.testing.assert_allclose(y, np.exp(np.abs(x)), rtol=1e-5)
 
 
 def test_other_tensors_are_not_preserved() -> None:

@@ -37,13 +37,6 @@ def bundle(compression: int = ZIP_STORED) -> bytes:
 NAMES = "one of hand.task/landmarks.tflite, tiny; found"
 
 
-@pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED])
-def test_a_member_is_the_model(compression: int) -> None:
-    content = bundle(compression)
-    assert model_of(content, "hand.task/landmarks.tflite") == small_model()
-    assert model_of(content, "tiny") == tiny_model()
-
-
 @pytest.mark.parametrize("compression", [ZIP_STORED, ZIP_DEFLATED, ZIP_BZIP2, ZIP_LZMA])
 def test_damaged_members(compression: int) -> None:
     content = bytearray(zipped(compression, net=small_model()))
@@ -51,10 +44,6 @@ def test_damaged_members(compression: int) -> None:
     content[middle] = bytes(byte ^ 0x5A for byte in content[middle])
     with pytest.raises(gd.ModelError):
         gd.Interpreter(model_content=bytes(content))
-
-
-def test_the_only_model_needs_no_name() -> None:
-    assert model_of(zipped(model=tiny_model(), labels=b"x"), None) == tiny_model()
 
 
 def test_a_model_by_itself_is_no_bundle() -> None:
@@ -97,7 +86,8 @@ def test_published_bundles(name: str, real_picture: Callable[[str], Path]) -> No
 
 
 def test_a_zip_is_known_by_its_end() -> None:
-    assert model_of(b"#!/bin/sh\n" * 9 + zipped(model=tiny_model()), None) == tiny_model()
+    archive = zipped(model=tiny_model(), labels=b"x")
+    assert model_of(b"#!/bin/sh\n" * 9 + archive, None) == tiny_model()
     labelled = tiny_model() + zipped(labels=b"a\nb")
     assert model_of(labelled, None) == labelled
 

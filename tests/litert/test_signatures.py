@@ -183,16 +183,6 @@ def test_names_have_litert_s_order(host: Host, is_whole: bool) -> None:
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_model_of_one_signature_that_runs_another_subgraph() -> None:
-    b = ModelBuilder()
-    b.subgraph(layers(1, 1))
-    (y,) = layers(1, 0)(b)
-    content = b.build([y], signatures={"only": ({"x": 0}, {"y": 3}, 1)})
-    with gd.GpuDelegate() as delegate:
-        runner = in_ours(delegate, content).get_signature_runner()
-        np.testing.assert_allclose(runner(x=X)["y"], X @ weights(1).T, rtol=0, atol=1e-5)
-
-
 def test_without_litert(monkeypatch: pytest.MonkeyPatch) -> None:
     """Signatures that need no CPU run."""
     content = model(1, 2)
