@@ -17,7 +17,7 @@ from gles_delegate.model.reader import read_models
 from tests.support.bundles import aligned_bundle
 from tests.support.command import call
 from tests.support.oracle import in_litert
-from tests.support.small import INPUT, expected, run, small_model, tiny_model
+from tests.support.small import expected, run, small_model, tiny_model
 
 
 def zipped(compression: int = ZIP_STORED, **files: bytes) -> bytes:
@@ -137,9 +137,7 @@ def test_interpreters_take_members(tmp_path: Path) -> None:
             interpreter.allocate_tensors()
             np.testing.assert_allclose(run(interpreter), expected(), rtol=1e-5)
     with gd.GpuDelegate(model=file / name) as delegate:
-        interpreter = in_litert(delegate, small_model())
-        interpreter.set_tensor(0, INPUT)
-        interpreter.invoke()
+        run(in_litert(delegate, small_model()))
     with pytest.raises(gd.ModelError, match=NAMES):
         gd.Interpreter(file)
     with pytest.raises(TypeError, match="member must be the name"):

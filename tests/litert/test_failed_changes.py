@@ -25,7 +25,7 @@ from gles_delegate.runtime.segment import Segment
 from gles_delegate.runtime.session import Session
 from gles_delegate.runtime.variables import Variables
 from tests.support.convolutions import INPUT, network, wait_for_background
-from tests.support.oracle import in_litert, in_ours, run_litert
+from tests.support.oracle import assert_close, in_litert, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.state import State, objects_in
 
@@ -237,27 +237,21 @@ def test_other_values_that_decide_sizes_fail(host: str, monkeypatch: pytest.Monk
     with gd.GpuDelegate(model=content) as delegate:
         interpreter = HOSTS[host](delegate, content)
 
-        def run(times: Array) -> Array:
-            interpreter.set_tensor(0, x)
-            interpreter.set_tensor(1, times)
-            interpreter.invoke()
-            return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
-
-        (expected,) = run_litert(content, [x, few])
-        same(run(few), expected)
+        expected = run_litert(content, [x, few])
+        assert_close(run(interpreter, [x, few]), expected)
         (segment,) = delegate.bound.first._segments
         before = segment.require()
         for fault in each_fault(refused):
             with fault.planted(monkeypatch):
                 try:
-                    result = run(many)
+                    result = run(interpreter, [x, many])
                 except (gd.GLError, RuntimeError):
                     assert fault.has_failed
                 else:
                     break
-            same(run(few), expected)
+            assert_close(run(interpreter, [x, few]), expected)
             assert segment.require() is before
-        same(result, run_litert(content, [x, many])[0])
+        assert_close(result, run_litert(content, [x, many]))
 
 
 class Full:

@@ -12,7 +12,7 @@ import numpy as np
 import gles_delegate as gd
 from gles_delegate.gl.libegl import attributes, libegl, release_thread
 from tests.support.small import INPUT, check, expected, small_model, with_a_detour
-from tests.support.oracle import assert_close, run, run_litert
+from tests.support.oracle import assert_close, in_ours, run, run_litert
 
 def in_children(function, count=1):
     children = []
@@ -121,8 +121,7 @@ i.allocate_tensors()
 def make(number):
     assert len(gd.list_devices()) >= 1
     with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
-        other = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-        other.allocate_tensors()
+        other = in_ours(delegate, small_model())
         assert_close(run(other, [INPUT]), [expected(INPUT)])
 in_children(make, 2)
 """)
@@ -138,8 +137,7 @@ contexts[1].release()
 for _ in range(2):
     gd.list_devices()
     with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
-        other = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-        other.allocate_tensors()
+        other = in_ours(delegate, small_model())
         assert_close(run(other, [INPUT]), [expected(INPUT)])
 with gd.Interpreter(model_content=small_model()) as closed:
     closed.allocate_tensors()
@@ -237,8 +235,7 @@ def test_what_a_child_cannot_have() -> None:
     """A delegate of the app, a context that is current, a driver of hardware."""
     out = in_a_child("""
 delegate = gd.GpuDelegate()
-theirs = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-theirs.allocate_tensors()
+theirs = in_ours(delegate, small_model())
 ours = gd.Interpreter(model_content=small_model())
 ours.allocate_tensors()
 context = gd.EglContext()
