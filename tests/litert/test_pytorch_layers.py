@@ -35,21 +35,16 @@ def steps_of_layers(content: bytes) -> list[int]:
     return [pixels for pixels, _ in shapes]
 
 
-def assert_as_litert(model: tuple[Any, bytes]) -> None:
-    s, content = model
-    for feeds in (s.feeds, [2 * array for array in s.feeds]):
-        expected = run_litert(content, feeds)
-        assert_close(run_gles(content, feeds), expected)
-        assert_close(run_delegated(content, feeds), expected)
-
-
 @CELLS
 @pytest.mark.parametrize("sizes", SIZES)
 def test_as_litert(cell: str, sizes: dict[str, Any]) -> None:
     layer = TorchLayer(cell, **sizes)
     s, content = layer.model()
     assert steps_of_layers(content) == [layer.steps * layer.batch]
-    assert_as_litert((s, content))
+    for feeds in (s.feeds, [2 * array for array in s.feeds]):
+        expected = run_litert(content, feeds)
+        assert_close(run_gles(content, feeds), expected)
+        assert_close(run_delegated(content, feeds), expected)
 
 
 @CELLS
@@ -85,6 +80,6 @@ def test_dispatches_do_not_grow_with_steps(cell: str, backward: bool) -> None:
     ids=str,
 )
 def test_a_step_that_differs(cell: str, options: dict[str, Any], steps: list[int]) -> None:
-    model = TorchLayer(cell, **options).model()
-    assert steps_of_layers(model[1]) == steps
-    assert_as_litert(model)
+    s, content = TorchLayer(cell, **options).model()
+    assert steps_of_layers(content) == steps
+    assert_close(run_gles(content, s.feeds), run_litert(content, s.feeds))
