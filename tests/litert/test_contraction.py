@@ -10,7 +10,6 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import LLVMPIPE, MIDGARD, NVIDIA
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_delegated, run_gles, run_litert
-from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
 from tests.unit.test_plan import plan_of
@@ -200,7 +199,9 @@ def test_each_pair_of_rows(op: str, calls: tuple[str, ...]) -> None:
         assert_close(run(content, s.feeds), expected, inputs=s.feeds)
 
 
-@pairwise(profile=PROFILES, constant=[True, False], op=["SUB", "MUL", "MAXIMUM"])
+@pytest.mark.parametrize("op", ["SUB", "MUL", "MAXIMUM"])
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("profile", PROFILES)
 def test_operands_that_are_spread(
     profile: str, constant: bool, op: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,6 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from tests.support.oracle import assert_close, run, run_gles
-from tests.support.pairwise import pairwise
 from tests.support.sketch import Dims, Sketch
 
 SAME, VALID = 1, 2
@@ -41,12 +40,14 @@ WINDOWS = [
 ]
 
 
-@pairwise(window=WINDOWS, padding=[SAME, VALID], channels=[(1, 1), (3, 5), (8, 8), (16, 2)])
+@pytest.mark.parametrize("channels", [(1, 1), (3, 5), (8, 8), (16, 2)])
+@pytest.mark.parametrize("padding", [SAME, VALID])
+@pytest.mark.parametrize(("kernel", "stride"), WINDOWS)
 def test_convolution_2d_transpose_bias(
-    window: tuple[Dims, Dims], padding: int, channels: tuple[int, int]
+    kernel: Dims, stride: Dims, padding: int, channels: tuple[int, int]
 ) -> None:
     s = Sketch(np.random.default_rng(0))
-    (kernel, stride), (depth, out) = window, channels
+    depth, out = channels
     size = [
         n * step + max(width - step, 0) * (padding == VALID)
         for n, width, step in zip((5, 4), kernel, stride, strict=True)
@@ -74,7 +75,9 @@ def pooled_and_back(image: Dims, window: Dims, channels: int) -> tuple[Sketch, l
     return s, [values, y]
 
 
-@pairwise(image=[(6, 8), (7, 5), (4, 9)], window=[(2, 2), (3, 2), (3, 4)], channels=[1, 3, 8, 18])
+@pytest.mark.parametrize("channels", [1, 3, 8, 18])
+@pytest.mark.parametrize("window", [(2, 2), (3, 2), (3, 4)])
+@pytest.mark.parametrize("image", [(6, 8), (7, 5), (4, 9)])
 def test_pooling_and_back(image: Dims, window: Dims, channels: int) -> None:
     check(*pooled_and_back(image, window, channels))
 

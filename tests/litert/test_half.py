@@ -12,7 +12,6 @@ from gles_delegate.device import profiles
 from tests.op_table import CASES, Case, sample
 from tests.support.force import force_limits, force_profile
 from tests.support.oracle import in_ours, run, run_litert
-from tests.support.pairwise import pairwise
 from tests.support.sampling import choose
 from tests.support.sketch import Sketch
 
@@ -66,23 +65,28 @@ def test_small_graphs_agree_to_a_hundredth(case: Case) -> None:
             np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-2 * scale)
 
 
-PRODUCTS = {
-    ((1, 6, 4, 12), 20): True,
-    ((2, 3, 5, 7), 9): True,  # 30 pixels: the last tile begins earlier
-    ((1, 5, 2, 4), 4): True,
-    ((1, 5, 3, 8), 16): False,  # an odd number of pixels
-    ((1, 3, 3, 8), 8): False,
-    ((1, 1, 2, 24), 8): False,  # lanes lie along the slices
-}
-"""By an input's shape and the number of channels after it, whether pixels are read in pairs."""
-
-
-@pairwise(product=PRODUCTS, name=["MALI_G", "V3D"], loops=[False, True])
+@pytest.mark.parametrize("loops", [False, True])
+@pytest.mark.parametrize("name", ["MALI_G", "V3D"])
+@pytest.mark.parametrize(
+    ("shape", "outputs", "pairs"),
+    [
+        ((1, 6, 4, 12), 20, True),
+        ((2, 3, 5, 7), 9, True),  # 30 pixels: the last tile begins earlier
+        ((1, 5, 2, 4), 4, True),
+        ((1, 5, 3, 8), 16, False),  # an odd number of pixels
+        ((1, 3, 3, 8), 8, False),
+        ((1, 1, 2, 24), 8, False),  # lanes lie along the slices
+    ],
+)
 def test_neighboring_pixels_in_one_load(
-    product: tuple[tuple[int, ...], int], name: str, loops: bool, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    shape: tuple[int, ...],
+    outputs: int,
+    pairs: bool,
+    loops: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The same bits as by tiles whose pixels lie apart."""
-    shape, outputs = product
     s = Sketch(np.random.default_rng(1))
     x = s.op("TANH", [s.feed(shape)])
     weights = [s.constant(s.normal(dims)) for dims in ((outputs, 1, 1, shape[-1]), (outputs,))]
@@ -98,7 +102,7 @@ def test_neighboring_pixels_in_one_load(
             results.append(run(interpreter, feed)[0])
             (segment,) = delegate.bound.first.prepared  # type: ignore[union-attr]
             (conv,) = [d for d in segment.require().plan.dispatches if d.shader == "conv_2d"]
-            assert conv.defines["ADJACENT"] == (PRODUCTS[product] and each is profile)
+            assert conv.defines["ADJACENT"] == (pairs and each is profile)
     np.testing.assert_array_equal(*results)
 
 

@@ -8,7 +8,6 @@ import pytest
 import gles_delegate as gd
 from tests.support.hosts import both_hosts
 from tests.support.oracle import assert_close, assert_sane, complete, in_ours, run, run_litert
-from tests.support.pairwise import pairwise
 from tests.support.sketch import Sketch
 
 AXES = {"pixels": [1, 2], "rows": [1], "columns": [2], "images": [0], "images, rows": [0, 1]}
@@ -54,7 +53,9 @@ def test_squares_are_summed_where_they_are_computed(shape: tuple[int, ...], host
     check(net, [y], 1, host)
 
 
-@pairwise(shape=[(2, 6, 5, 7), (4, 4, 4, 4), (1, 4, 4, 8)], over=AXES, of=AXES)
+@pytest.mark.parametrize("of", AXES)
+@pytest.mark.parametrize("over", AXES)
+@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (4, 4, 4, 4), (1, 4, 4, 8)], ids=str)
 def test_along_any_axes(shape: tuple[int, ...], of: str, over: str) -> None:
     """Of a mean along some axes, the squares along others."""
     net = Sketch(np.random.default_rng(0))

@@ -12,7 +12,6 @@ from gles_delegate.device.limits import Limits
 from gles_delegate.device.profiles import AMD, LLVMPIPE, MIDGARD, Profile
 from tests.support.force import force_profile
 from tests.support.oracle import assert_close, complete, run_gles, run_litert
-from tests.support.pairwise import pairwise
 from tests.support.sketch import Dims, Sketch
 from tests.unit.test_plan import plan_of
 
@@ -254,7 +253,9 @@ def check_whole(net: Net, *outputs: int) -> None:
     assert_close(run_gles(content, net.feeds), run_litert(content, net.feeds))
 
 
-@pairwise(make=NORMALIZATIONS, profile=PROFILES, shape=SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("make", NORMALIZATIONS)
 def test_one_dispatch(
     make: Callable[[Net], int], profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +274,9 @@ def test_means_of_other_elements(make: Callable[[Net], int]) -> None:
     check_whole(net, make(net))
 
 
-@pairwise(seed=range(4), profile=PROFILES, shape=[(2, 6, 5, 8), (1, 30, 7), (3, 12, 2, 129)])
+@pytest.mark.parametrize("shape", [(2, 6, 5, 8), (1, 30, 7), (3, 12, 2, 129)])
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", range(4))
 def test_groups_in_one_dispatch(
     seed: int, profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,7 +386,9 @@ NO_SOFTMAXES = {
 }
 
 
-@pairwise(form=SOFTMAXES, profile=PROFILES, shape=SHAPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("form", SOFTMAXES)
 def test_softmax_in_one_dispatch(
     form: str, profile: str, shape: Dims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
