@@ -347,6 +347,25 @@ def test_variables() -> None:
         both((ours, litert(content)), work)
 
 
+@pytest.mark.parametrize("has_nodes", [True, False])
+def test_outputs_that_are_inputs_constants_or_twice(has_nodes: bool) -> None:
+    builder = ModelBuilder()
+    x = builder.input((1, 4))
+    content = builder.build([x])
+    if has_nodes:
+        builder.input((2,), np.int32)
+        y = builder.op("RELU", [x], [(1, 4)])
+        content = builder.build([y, x, builder.constant(np.ones((2, 2), np.float32)), y])
+
+    def work(i: Any) -> list[Any]:
+        i.allocate_tensors()
+        i.set_tensor(x, X)
+        return results(i)
+
+    with gd.Interpreter(model_content=content) as ours:
+        both((ours, litert(content)), work)
+
+
 @pytest.mark.parametrize("form", [str, Path, os.fsencode])
 def test_path_forms(form: Callable[[Any], Any], tmp_path: Path) -> None:
     path = tmp_path / "mödel 1.tflite"
