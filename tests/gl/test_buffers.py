@@ -100,8 +100,9 @@ def test_no_bytes_at_all(gl: Functions) -> None:
 
 @pytest.mark.mesa
 def test_a_buffer_that_does_not_fit_is_freed(gl: Functions) -> None:
-    with pytest.raises(gd.OutOfGpuMemoryError, match=f"{1 << 44} bytes"):
+    with pytest.raises(gd.OutOfGpuMemoryError, match=f"{1 << 44} bytes") as caught:
         Buffer(gl, 1 << 44)
+    assert isinstance(caught.value, MemoryError)
 
 
 def test_mapped_memory_is_copied_by_the_gpu(gl: Functions) -> None:
