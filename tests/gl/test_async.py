@@ -16,7 +16,7 @@ from gles_delegate.gl.context import GpuContext
 from gles_delegate.runtime.session import Session
 from tests.gl.test_binding import ends, negated
 from tests.support.app import App
-from tests.support.small import INPUT, allocated, expected
+from tests.support.small import INPUT, allocated, check, expected
 from tests.support.state import State
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.trace import traced
@@ -174,20 +174,6 @@ def test_a_fence_that_is_not_reached_in_time(monkeypatch: pytest.MonkeyPatch) ->
             assert waited == [250_000_000, 0]
         assert fence.wait()
     gpu.release()
-
-
-def test_fences_with_a_thread_of_the_delegates_own() -> None:
-    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
-        interpreter = allocated(delegate)
-        y = ends(interpreter)[1]
-
-        def work() -> Any:
-            feed(interpreter, 2)
-            invocations = [interpreter.invoke_async() for _ in range(3)]
-            return invocations[-1].get_tensor(y)
-
-        with ThreadPoolExecutor(1) as pool:
-            close_to(pool.submit(work).result(), 2)
 
 
 def test_another_thread_may_not_wait(interpreter: gd.Interpreter) -> None:
@@ -379,10 +365,8 @@ def test_what_a_called_function_raises_is_logged(
 
     with gd.GpuDelegate(OWN_THREAD) as delegate:
         interpreter = allocated(delegate)
-        feed(interpreter, 2)
         interpreter.invoke_async().add_done_callback(fail)
-        interpreter.invoke()
-        close_to(interpreter.get_tensor(ends(interpreter)[1]), 2)
+        check(interpreter)
     assert caplog.records[0].exc_info is not None
     assert caplog.records[0].exc_info[1] is error
 
@@ -398,13 +382,6 @@ def test_a_function_is_called_on_the_own_thread_even_if_the_run_is_done_long_sin
             interpreter.invoke()
         assert len(threads) == 20
         assert {thread.name for thread in threads} == {"gles_delegate"}
-
-
-def usable(interpreter: gd.Interpreter) -> None:
-    """Another run has its own result, on the own thread."""
-    feed(interpreter, 7)
-    interpreter.invoke()
-    close_to(interpreter.get_tensor(ends(interpreter)[1]), 7)
 
 
 def test_waiting_for_a_run_is_cancelled_before_it_begins(held: threading.Event) -> None:
@@ -423,7 +400,7 @@ def test_waiting_for_a_run_is_cancelled_before_it_begins(held: threading.Event) 
     with gd.GpuDelegate(OWN_THREAD) as delegate:
         interpreter = allocated(delegate)
         asyncio.run(wait(interpreter))
-        usable(interpreter)
+        check(interpreter)
 
 
 async def as_coroutine(invocation: gd.Invocation) -> gd.Invocation:
@@ -452,7 +429,7 @@ def test_waiting_for_a_run_is_cancelled_meanwhile(monkeypatch: pytest.MonkeyPatc
             patch.setattr(gd.Fence, "_wait", wait_long)
             asyncio.run(cancel(interpreter))
             reached.set()
-        usable(interpreter)
+        check(interpreter)
 
 
 def test_a_run_that_is_done_is_cancelled_in_vain() -> None:
@@ -465,7 +442,7 @@ def test_a_run_that_is_done_is_cancelled_in_vain() -> None:
     with gd.GpuDelegate(OWN_THREAD) as delegate:
         interpreter = allocated(delegate)
         asyncio.run(cancel(interpreter))
-        usable(interpreter)
+        check(interpreter)
 
 
 def test_the_end_of_a_loop_cancels_who_waits(held: threading.Event) -> None:
@@ -479,7 +456,7 @@ def test_the_end_of_a_loop_cancels_who_waits(held: threading.Event) -> None:
         asyncio.run(begin(interpreter))
         assert tasks[0].cancelled()
         held.set()
-        usable(interpreter)
+        check(interpreter)
 
 
 def test_loops_of_two_threads_wait_and_cancel(held: threading.Event) -> None:
@@ -497,7 +474,7 @@ def test_loops_of_two_threads_wait_and_cancel(held: threading.Event) -> None:
         with ThreadPoolExecutor(2) as pool:
             for loop in [pool.submit(asyncio.run, some(interpreter)) for _ in range(2)]:
                 loop.result(60)
-        usable(interpreter)
+        check(interpreter)
 
 
 def test_a_delegate_is_closed_while_coroutines_wait(held: threading.Event) -> None:

@@ -319,9 +319,8 @@ def test_a_progress_callback_may_ask_what_needs_no_gpu() -> None:
 
 
 AT_EXIT = """
-import atexit, sys
+import atexit
 import gles_delegate as gd
-from tests.support.resources import require_flat
 from tests.support.small import allocated, check
 
 delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True))
