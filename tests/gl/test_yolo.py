@@ -12,14 +12,12 @@ from PIL import Image
 
 from gles_apps.live import App, Canvas, frame_handler_for
 from gles_apps.live.painter import Painter
-from gles_apps.tasks.options import BaseOptions
-from gles_apps.tasks.vision.opening import TaskModel, TaskSettings
-from gles_apps.vision.drawing import Overlay, Rectangle, Strokes, Text
+from gles_apps.vision.drawing import Overlay, Strokes
 from tests.support.command import call, call_json
 from tests.support.example import pixels
 from tests.support.live import frame_of, live_app, mean_model, one_color
 from tests.support.tflite_builder import ModelBuilder
-from tests.support.yolo import SIZE, exported_classifier, found_in, yolo_model
+from tests.support.yolo import SIZE, found_in, yolo_model
 
 Array = NDArray[Any]
 SHOWN = (96, 128)
@@ -35,44 +33,16 @@ def app() -> Iterator[App]:
         yield app
 
 
-def drawn(app: App, path: Path, **options: Any) -> Canvas:
+def drawn(app: App, path: Path) -> Canvas:
     frame = frame_of(app, one_color((90, 90, 90), *SHOWN))
     canvas = Canvas(frame, Painter(frame.size), frame.size)
-    frame_handler_for(app, path, TaskSettings("detect", **options))(frame, canvas)
+    frame_handler_for(app, path)(frame, canvas)
     assert canvas.counts == {"object": 1}
     return canvas
 
 
-def texts(canvas: Canvas) -> list[str]:
-    return [item.text for item in canvas.drawing.items if isinstance(item, Text)]
-
-
 def strokes(canvas: Canvas) -> list[Array]:
     return [item.ends for item in canvas.drawing.items if isinstance(item, Strokes)]
-
-
-@pytest.mark.parametrize("labels", [None, ["a", "b"]])
-@pytest.mark.parametrize("shape", [(1, *SIZE, 3), (1, 3, *SIZE)])
-def test_a_box_with_its_name(labels: Any, shape: tuple[int, ...], app: App, tmp_path: Path) -> None:
-    path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES, shape=shape)
-    assert TaskModel.of(BaseOptions(path)).task == "detect"
-    canvas = drawn(app, path, labels=labels)
-    assert texts(canvas) == ["dog 80%" if labels is None else "b 80%"]
-    (box,) = strokes(canvas)
-    assert np.sort(box[:, 0]).tolist() == pytest.approx([20, 20, 100, 100])
-    assert np.sort(box[:, 1]).tolist() == pytest.approx([12, 12, 72, 72])
-    (panel,) = [item for item in canvas.drawing.items if isinstance(item, Rectangle)]
-    assert panel.box[0] == 20
-
-
-def test_without_names_a_class_has_its_number(app: App, tmp_path: Path) -> None:
-    path = yolo_model(tmp_path / "m.tflite", found_in())
-    with pytest.raises(ValueError, match=r"yolov8 of 2 classes, yolov8-obb of 1 classes; name the"):
-        _ = TaskModel.of(BaseOptions(path)).task
-    assert texts(drawn(app, path, kind="yolov8")) == ["class 1 80%"]
-    assert texts(drawn(app, path, labels=["x", "y"])) == ["y 80%"]
-    with pytest.raises(ValueError, match="expected a label for each of 1 or 2 classes, found 3"):
-        drawn(app, path, labels=["x", "y", "z"])
 
 
 def test_a_mask_colors_its_object(app: App, tmp_path: Path) -> None:
@@ -110,18 +80,6 @@ def test_an_oriented_box(app: App, tmp_path: Path) -> None:
     x, y = (20 + 100) / 2, (12 + 72) / 2
     np.testing.assert_allclose(np.unique(lines[:, 0].round(3)), (x - 30, x + 30))
     np.testing.assert_allclose(np.unique(lines[:, 1].round(3)), (y - 40, y + 40))
-
-
-def test_a_classifier_sees_the_middle_of_a_frame(app: App, tmp_path: Path) -> None:
-    """Ultralytics' classifiers are trained on crops."""
-    path = exported_classifier(tmp_path / "m.tflite")
-    assert TaskModel.of(BaseOptions(path)).task == "classify"
-    picture = one_color((0, 0, 255), 40, 180)
-    picture[:, 60:120] = (255, 0, 0)
-    frame = frame_of(app, picture)
-    canvas = Canvas(frame, Painter(frame.size), frame.size)
-    frame_handler_for(app, path)(frame, canvas)
-    assert texts(canvas)[0] == "100% r"
 
 
 @pytest.fixture
