@@ -40,10 +40,9 @@ def doctor(*arguments: str, **environment: str) -> tuple[int, str, Any]:
     return text.returncode, text.stdout, json.loads(data.stdout)
 
 
-@pytest.mark.parametrize("command", ["doctor", "verify", "report"])
+@pytest.mark.parametrize("command", ["verify", "report"])
 def test_the_status_where_there_is_no_such_device(command: str) -> None:
-    quick = () if command == "doctor" else ("--quick",)
-    call(command, "--device", "9", *quick, status=1)
+    call(command, "--device", "9", "--quick", status=1)
 
 
 def test_verify_ends_with_a_verdict() -> None:
@@ -248,11 +247,7 @@ def test_run_shows_the_likeliest(scores: Path, tmp_path: Path) -> None:
     assert [row["label"] for row in rows] == [f"class {i}" for i in (2, 1, 0, 3)]
 
 
-def test_labels_that_do_not_suit(scores: Path, model: Path, tmp_path: Path) -> None:
-    saved(tmp_path / "labels.txt", b"a\nb\nc\n")
-    labels = ("--labels", tmp_path / "labels.txt")
-    text = call("run", scores, "--input", tmp_path / "x.npy", *labels, status=1)
-    assert "expected a label for each of 4 classes, found 3" in text
+def test_options_for_classes_of_what_has_none(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", INPUT)
     text = call("run", model, "--input", tmp_path / "x.npy", "--top", 2, status=1)
     assert "expected outputs [1, classes] for --top and --labels, found" in text

@@ -71,10 +71,7 @@ def test_classify(factor: float, expected: list[str], app: App, tmp_path: Path) 
     assert texts(seen(app, handler, one_color((255, 0, 0), 9, 9)))[0].endswith("class 0")
 
 
-def test_classify_refuses_labels_of_another_network(app: App, tmp_path: Path) -> None:
-    settings = TaskSettings("classify", labels=["red", "green"])
-    with pytest.raises(ValueError, match="expected a label for each of 3 classes, found 2"):
-        frame_handler_for(app, mean_model(tmp_path / "m.tflite"), settings)
+def test_classify_refuses_classes_of_pixels(app: App, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected outputs \[1, classes\] of a classifier"):
         frame_handler_for(app, color_model(tmp_path / "c.tflite"), TaskSettings("classify"))
 

@@ -1,6 +1,6 @@
 """Tiles chosen by measurement."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import count
@@ -71,17 +71,6 @@ def run(**options: Any) -> Floats:
 
 
 SUSTAINED = gd.InferencePreference.SUSTAINED_SPEED
-
-
-@pytest.mark.parametrize("choice", range(profiles.LLVMPIPE.choices))
-def test_every_choice_computes_the_same(choice: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    def choose(lowered: object, nodes: Iterable[int], *rest: object) -> tuning.Choices:
-        return dict.fromkeys(nodes, choice)
-
-    expected = run()
-    monkeypatch.setattr(tuning, "tune", choose)
-    actual = run(inference_preference=SUSTAINED)
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
 
 @pytest.mark.usefixtures("floor")
