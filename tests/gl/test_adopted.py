@@ -4,7 +4,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from ctypes import CFUNCTYPE, c_uint, c_void_p
+from ctypes import c_uint, c_void_p
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -332,25 +332,6 @@ def test_in_an_app_on_glx(app: Callable[[], None], require: Require) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-
-
-@pytest.mark.parametrize("immutable", [False, True])
-def test_textures_of_either_kind_of_storage(immutable: bool) -> None:
-    """Textures of glTexStorage2D, and of glTexImage2D, which moderngl calls."""
-    egl, ctx = es_app()
-    with egl:
-        texture = ctx.texture((44, 30), 4)
-        if immutable:
-            store = CFUNCTYPE(None, *[c_uint] * 5)(egl.load("glTexStorage2D"))
-            texture.use(0)
-            store(gl_names.TEXTURE_2D, 1, gl_names.RGBA8, 44, 30)
-        with gd.GpuDelegate(context=egl) as delegate:
-            interpreter = allocated(delegate, negated((1, 30, 44, 4)))
-            delegate.bind_texture_to_tensor(1, texture)
-            interpreter.set_tensor(0, -PICTURE[np.newaxis].astype(np.float32) / 255)
-            interpreter.invoke()
-            np.testing.assert_array_equal(read(ctx, texture), PICTURE.ravel())
-    ctx.release()
 
 
 def test_only_an_egl_context_can_be_shared_with() -> None:

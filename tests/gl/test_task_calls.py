@@ -924,16 +924,6 @@ def test_planes_of_video() -> None:
         mp.Image.create_from_planes([planes[0], 3])
 
 
-def test_a_picture_without_a_texture_after_one_with_it(
-    expected: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with vision.ImageSegmenter(options()) as segmenter:
-        segmenter.segment(image(FRAME[::-1]))
-        monkeypatch.setattr("gles_apps.tasks.runner.TaskRunner.fits", lambda *_: False)
-        found = mask_of(segmenter.segment(image(FRAME)))
-    np.testing.assert_allclose(found, expected, atol=1e-2)
-
-
 def test_regions_of_interest(expected: Any) -> None:
     whole = vision.ImageProcessingOptions(containers.RectF(0.0, 0.0, 1.0, 1.0))
     part = vision.ImageProcessingOptions(containers.RectF(left=0.25, top=0, right=1, bottom=0.5))
