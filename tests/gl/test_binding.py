@@ -33,7 +33,6 @@ from tests.support.trace import traced
 
 RNG = np.random.default_rng(0)
 PICTURE = RNG.integers(0, 256, (30, 44, 4), np.uint8)
-CHANNELS = {"gray": 1, "rgb": 3, "bgr": 3, "rgba": 4, "rgb0": 4}
 
 
 def negated(shape: Sequence[int], dtype: str = "float32", scale: float = 0) -> bytes:

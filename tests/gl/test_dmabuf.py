@@ -37,14 +37,18 @@ def test_no_context_is_current(fd: int) -> None:
         gd.import_dmabuf(fd, 4, 4, "XR24", 16)
 
 
-@pytest.mark.parametrize("modifier", [None, 0])
-def test_a_driver_without_the_extension(
-    modifier: int | None, app: App, fd: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def no_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """EGL has no extension for dma-bufs."""
     query = libegl().eglQueryString
     monkeypatch.setattr(
         libegl(), "eglQueryString", lambda *a: query(*a).replace(b"dma_buf_import", b"nothing")
     )
+
+
+@pytest.mark.usefixtures("no_imports")
+@pytest.mark.parametrize("modifier", [None, 0])
+def test_a_driver_without_the_extension(modifier: int | None, app: App, fd: int) -> None:
     with app.egl, pytest.raises(gd.ContextError, match="support EGL_EXT_image_dma_buf_import"):
         gd.import_dmabuf(fd, 4, 4, "XR24", 16, modifier=modifier)
 
@@ -96,15 +100,12 @@ def test_what_the_kernel_says_of_a_descriptor(file: str, properties: str, expect
     assert dmabuf._is_dmabuf(file, fdinfo.encode()) is expected
 
 
+@pytest.mark.usefixtures("no_imports")
 def test_without_proc_the_check_is_the_driver_s(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_proc(path: str) -> str:
         raise FileNotFoundError(path)
 
     monkeypatch.setattr(os, "readlink", no_proc)
-    query = libegl().eglQueryString
-    monkeypatch.setattr(
-        libegl(), "eglQueryString", lambda *a: query(*a).replace(b"dma_buf_import", b"nothing")
-    )
     with (
         app.egl,
         open(os.devnull, "rb") as file,
@@ -375,8 +376,6 @@ def test_a_picture_is_imported_whole_or_not(app: App, dmabufs: Dmabufs) -> None:
     [
         ({"format": "P010"}, "expected a format of NV12, .*, found 'P010'"),
         ({"offsets": [0]}, r"expected 2 offsets for NV12, found \[0\]"),
-        ({"width": 0}, "positive width"),
-        ({"stride": 0}, "positive width, height and stride"),
         ({"offsets": [0, -4]}, "no negative fd or offset"),
         ({"external": "jpeg"}, "external must be one of .*'bt601'.* not 'jpeg'"),
     ],

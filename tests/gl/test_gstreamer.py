@@ -9,7 +9,6 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_apps import tasks
@@ -323,16 +322,11 @@ def see(app: App) -> FrameHandler:
     return see
 
 
-@pytest.fixture(params=[1, 2])
-def shown(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+@pytest.mark.parametrize("scale", [1, 2])
+def test_show_writes_each_frame(scale: int, tmp_path: Path) -> None:
     output, source = tmp_path / "o.mp4", open_source(pipeline=COLORS.format(7, "NV12"))
-    options = ShowOptions(headless=True, output=output, scale=request.param)
-    app = show(see, source, options)
-    return app, read_video(output), request.param
-
-
-def test_show_writes_each_frame(shown: tuple[App, list[NDArray[np.uint8]], int]) -> None:
-    app, frames, scale = shown
+    app = show(see, source, ShowOptions(headless=True, output=output, scale=scale))
+    frames = read_video(output)
     assert (app.counts.seen, len(frames)) == (7, 7)
     for frame in frames:
         assert frame.shape == (36 * scale, 48 * scale, 3)

@@ -30,6 +30,7 @@ def test_every_program_is_used_before_the_first_run(monkeypatch: pytest.MonkeyPa
         assert calls.count("glDispatchComputeIndirect") >= programs > 0
         assert "glDispatchCompute" not in calls
         assert (steps[0], steps[-1]) == ((0, programs), (programs, programs))
+        assert steps == sorted({(done, programs) for done, _ in steps})
         check(interpreter)
 
 

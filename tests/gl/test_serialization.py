@@ -22,11 +22,10 @@ from tests.support.small import allocated, check, small_model, tiny_model
 
 
 class Counts:
-    """The work of a start, and its report."""
+    """The work of a start."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.packed = self.compiled = 0
-        self.progress: list[tuple[int, int]] = []
         pack, start = constants._packed, Program.start
 
         def counted_pack(*arguments: Any) -> bytes:
@@ -46,7 +45,7 @@ class Counts:
         """Prepare and run the model; how many constants were packed and programs compiled."""
         self.packed = self.compiled = 0
         chosen = gd.GpuDelegateOptions(serialization_dir=folder, model_token=token, **options)
-        with gd.GpuDelegate(chosen, progress=lambda *now: self.progress.append(now)) as delegate:
+        with gd.GpuDelegate(chosen) as delegate:
             interpreter = allocated(delegate, content or small_model())
             if content is None:
                 check(interpreter)
@@ -82,14 +81,6 @@ def test_the_second_start_does_less(tmp_path: Path, counts: Counts, binaries: bo
     written = only_file(folder).stat().st_mtime_ns
     assert counts.start(folder) == (0, 0 if binaries else compiled)
     assert only_file(folder).stat().st_mtime_ns == written
-
-
-def test_progress_is_told(tmp_path: Path, counts: Counts) -> None:
-    counts.start(tmp_path)
-    done, totals = zip(*counts.progress, strict=True)
-    assert len(set(totals)) == 1
-    assert (done[0], done[-1]) == (0, totals[0])
-    assert list(done) == sorted(set(done))
 
 
 def test_other_sizes_are_added(tmp_path: Path, counts: Counts) -> None:

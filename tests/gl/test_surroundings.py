@@ -110,10 +110,7 @@ def test_what_is_due_is_collected_while_another_thread_works() -> None:
     thread.start()
     started.wait(20)
     try:
-        node = Node()
-        node.me = node
-        node.gone = gone
-        del node
+        Cycle(gone)
         with CollectorOff():
             kept = [[] for _ in range(3 * gc.get_threshold()[0])]
         assert gone.is_set()
@@ -124,9 +121,12 @@ def test_what_is_due_is_collected_while_another_thread_works() -> None:
     assert gc.isenabled()
 
 
-class Node:
-    me: object
-    gone: threading.Event
+class Cycle:
+    """Garbage that only the collector frees, and says so."""
+
+    def __init__(self, gone: threading.Event) -> None:
+        self.me = self
+        self.gone = gone
 
     def __del__(self) -> None:
         self.gone.set()
@@ -141,10 +141,7 @@ def test_other_threads_collect_when_a_thread_of_ours_gives_way() -> None:
             while not (gone.is_set() or end.is_set()):
                 collector.give_way()
 
-    node = Node()
-    node.me = node
-    node.gone = gone
-    del node
+    Cycle(gone)
     thread = threading.Thread(target=work)
     thread.start()
     limit = time.monotonic() + 20

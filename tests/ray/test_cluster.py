@@ -193,15 +193,8 @@ def test_a_service() -> None:
         assert request("/b")[1]["inputs"] == {
             name: {"dtype": "float32", "shape": [2]} for name in ("x", "z")
         }
-        for path, body, kind, status, message in (
-            ("/a", b"text", "image/png", 400, "expected a picture"),
-            ("/a", b"text", "text/plain", 415, "image/... or application/json"),
-            ("/b", b"text", "image/png", 415, "found a picture"),
-            ("/b", b"{", JSON, 400, "expected JSON"),
-            ("/b", b'{"x": [1, 2]}', JSON, 400, "inputs ['x', 'z'], found ['x']"),
-        ):  # fmt: skip
-            actual, answer = request(path, body, kind)
-            assert (actual, message in answer["error"]) == (status, True), answer
+        status, answer = request("/b", b'{"x": [1, 2]}')
+        assert (status, "inputs ['x', 'z'], found ['x']" in answer["error"]) == (400, True)
         assert request("/b", b"{}", method="PUT")[0] == 405
     finally:
         serve.shutdown()
