@@ -10,8 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.support.command import Runner, call
 from tests.support.example import EXAMPLES
 from tests.support.sketch import Sketch
 from tests.support.small import picture_classifier
+from tests.support.waiting import wait_until
 from tests.support.yolo import found_in, yolo_model
 
 pytestmark = pytest.mark.usefixtures("gl")
@@ -209,7 +209,7 @@ class Waiting:
         worker = self.worker
         assert worker is not None
         os.kill(worker, signal.SIGKILL)
-        until(lambda: self.process.poll() is not None or self.worker not in (worker, None))
+        wait_until(lambda: self.process.poll() is not None or self.worker not in (worker, None))
 
     def feed(self) -> None:
         """Give it a picture, which the fifo is from then on."""
@@ -224,13 +224,6 @@ class Waiting:
         return self.process.communicate(timeout=PATIENCE)
 
 
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def waiting(folder: Path) -> Iterator[Waiting]:
     (folder / "2.png").unlink()
@@ -243,7 +236,7 @@ def waiting(folder: Path) -> Iterator[Waiting]:
     )
     run = Waiting(process, folder / "2.png", writer)
     with process:
-        until(lambda: run.worker is not None or process.poll() is not None)
+        wait_until(lambda: run.worker is not None or process.poll() is not None)
         yield run
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -300,7 +293,7 @@ def test_a_run_that_is_killed_leaves_no_worker_and_can_be_repeated(
     waiting.process.kill()
     waiting.process.wait()
     waiting.feed()
-    until(lambda: has_ended(worker))
+    wait_until(lambda: has_ended(worker))
     text = batch(folder / "model.tflite", folder / "*.png", "--output", folder / "r.csv")
     assert text == "3 pictures: 3 with results, 0 unreadable; 2 kept from earlier runs\n"
     assert_complete(folder)

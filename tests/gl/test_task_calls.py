@@ -31,6 +31,7 @@ from tests.support.mediapipe import FOLDER, Oracle, image
 from tests.support.process import run_python
 from tests.support.small import means
 from tests.support.sounds import RATE, SAMPLES, sound_classifier
+from tests.support.waiting import wait_until
 
 MODES = vision.RunningMode
 BALL = EXAMPLES / "models" / "ball_segmenter.tflite"
@@ -295,11 +296,8 @@ def test_wrong_calls() -> None:
 def test_a_network_of_another_kind_is_refused_in_a_sentence(oracle: Oracle) -> None:
     members = {
         "face_detector.tflite": oracle.model("face_detector.tflite"),
-        "face_landmarks_detector.tflite": oracle.model("selfie_segmenter.tflite"),
+        "face_landmarks_detector.tflite": oracle.model("face_landmark.tflite"),
     }
-    with pytest.raises(gd.ModelError, match="468 or 478 points of a face"):
-        vision.FaceLandmarker.create_from_model_path(members)
-    members["face_landmarks_detector.tflite"] = oracle.model("face_landmark.tflite")
     base = mp.BaseOptions(members)
     with pytest.raises(FileNotFoundError, match=r"No file with name: face_blendshapes\.tflite"):
         vision.FaceLandmarker(vision.FaceLandmarkerOptions(base, output_face_blendshapes=True))
@@ -465,13 +463,8 @@ class Fed:
             self.task = vision.ImageSegmenter(live)
             self.send = lambda: self.task.segment_async(image(FRAME), next(self._clock))
         else:
-            self.task = audio.AudioClassifier(
-                audio.AudioClassifierOptions(
-                    mp.BaseOptions(model_asset_buffer=sound_classifier()),
-                    running_mode=audio.RunningMode.AUDIO_STREAM,
-                    result_callback=self._answer,
-                )
-            )
+            mode = audio.RunningMode.AUDIO_STREAM
+            self.task = sounds(running_mode=mode, result_callback=self._answer)
             block = containers.AudioData.create_from_array(np.zeros(SAMPLES), RATE)
             self.send = lambda: self.task.classify_async(block, next(self._clock))
         self._camera = threading.Thread(target=lambda: self.ended.append(until_refused(self.send)))
@@ -508,20 +501,21 @@ def test_a_stream_that_is_fed_is_closed(kind: str, by_callback: bool, closers: i
     fed.task.close()
 
 
+def heard(result: Any) -> list[float]:
+    """The samples of a window, which are the scores of `sound_classifier`."""
+    (head,) = result.classifications
+    return [each.score for each in sorted(head.categories, key=lambda each: each.index)]
+
+
 def test_the_rest_of_a_stream_of_sounds_is_classified() -> None:
     """Filled up with silence, when the task is closed; not again by a second call."""
     found: list[tuple[int, list[float]]] = []
 
     def answer(result: Any, time: int) -> None:
-        scores = {c.index: c.score for c in result.classifications[0].categories}
-        found.append((time, [scores[i] for i in range(SAMPLES)]))
+        found.append((time, heard(result)))
 
-    base = mp.BaseOptions(model_asset_buffer=sound_classifier())
-    streamed = audio.AudioClassifierOptions(
-        base, running_mode=audio.RunningMode.AUDIO_STREAM, result_callback=answer
-    )
     sound = np.arange(1, 11, dtype=np.float32) / 16
-    with audio.AudioClassifier(streamed) as task:
+    with sounds(running_mode=audio.RunningMode.AUDIO_STREAM, result_callback=answer) as task:
         for i in (0, 5):
             block = containers.AudioData.create_from_array(sound[i : i + 5], RATE)
             task.classify_async(block, 100 + i)
@@ -535,12 +529,10 @@ def test_the_rest_of_a_stream_of_sounds_is_classified() -> None:
 def test_sounds_of_another_rate_are_resampled() -> None:
     """A tone at twice the network's rate: every other sample, but for the ends."""
     tone = np.sin(np.arange(80) / 4) + 1
-    base = mp.BaseOptions(model_asset_buffer=sound_classifier())
-    with audio.AudioClassifier(audio.AudioClassifierOptions(base)) as task:
+    with sounds() as task:
         results = task.classify(containers.AudioData.create_from_array(tone, 2 * RATE))
-    windows = [{c.index: c.score for c in r.classifications[0].categories} for r in results]
-    heard = [window[i] for window in windows for i in range(SAMPLES)]
-    np.testing.assert_allclose(heard[8:-8], tone[16:-16:2], atol=0.02)
+    samples = np.concatenate([*map(heard, results)])
+    np.testing.assert_allclose(samples[8:-8], tone[16:-16:2], atol=0.02)
     assert [result.timestamp_ms for result in results] == [*range(0, 40, SAMPLES)]
 
 
@@ -550,8 +542,7 @@ def test_windows_of_sounds_by_their_channels(channels: int) -> None:
     clip = np.random.default_rng(0).random((10, 2), np.float32)
     seen = clip if channels == 2 else clip.mean(1, keepdims=True)
     windows = np.pad(seen, ((0, 2), (0, 0))).reshape(3, -1)
-    base = mp.BaseOptions(model_asset_buffer=sound_classifier(channels))
-    with audio.AudioClassifier(audio.AudioClassifierOptions(base)) as task:
+    with sounds(model=sound_classifier(channels)) as task:
         results = task.classify(containers.AudioData.create_from_array(clip, RATE))
         if channels == 2:
             mono = containers.AudioData.create_from_array(clip[:, 0], RATE)
@@ -559,8 +550,7 @@ def test_windows_of_sounds_by_their_channels(channels: int) -> None:
                 task.classify(mono)
     assert [each.timestamp_ms for each in results] == [0, SAMPLES, 2 * SAMPLES]
     for result, window in zip(results, windows, strict=True):
-        scores = {c.index: c.score for c in result.classifications[0].categories}
-        assert [scores[i] for i in range(len(window))] == pytest.approx(window)
+        assert heard(result) == pytest.approx(window)
 
 
 def test_threads_share_a_task(expected: Any) -> None:
@@ -670,14 +660,6 @@ def test_a_task_that_is_closed_twice_ends_no_other(close: Any, expected: Any) ->
         close(segmenter)
         assert (mask_of(other.segment(image(FRAME))) == expected).all()
         other.close()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        gc.collect()
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def test_dropped_tasks_are_closed(expected: Any) -> None:
@@ -845,14 +827,9 @@ def test_textures_of_the_apps_context(expected: Any, app: moderngl.Context) -> N
 
 
 def test_the_apps_context_stays_on_its_thread(app: moderngl.Context) -> None:
-    with vision.ImageSegmenter(options(context=app)) as segmenter:
-        errors: list[Any] = []
-        thread = threading.Thread(
-            target=lambda: errors.append(outcome(lambda: segmenter.segment(image(FRAME)))[0])
-        )
-        thread.start()
-        thread.join()
-        assert isinstance(errors[0], gd.WrongThreadError)
+    with vision.ImageSegmenter(options(context=app)) as segmenter, ThreadPoolExecutor(1) as pool:
+        error, _ = pool.submit(outcome, lambda: segmenter.segment(image(FRAME))).result()
+        assert isinstance(error, gd.WrongThreadError)
     with pytest.raises(ValueError, match="for a stream, found the app's"):
         vision.ImageSegmenter(
             options(context=app, running_mode=MODES.LIVE_STREAM, result_callback=print)
@@ -881,11 +858,9 @@ def test_textures_of_a_context_that_shares(expected: Any, app: moderngl.Context)
         fence = gd.Fence.of_current_context()
         picture = mp.Image.create_from_texture(texture, fence=fence)
         np.testing.assert_array_equal(mask_of(segmenter.segment(picture)), expected)
-        masks: list[Any] = []
-        thread = threading.Thread(target=lambda: masks.append(segmenter.segment(picture)))
-        thread.start()
-        thread.join()
-        np.testing.assert_array_equal(mask_of(masks[0]), expected)
+        with ThreadPoolExecutor(1) as pool:
+            result = pool.submit(segmenter.segment, picture).result()
+        np.testing.assert_array_equal(mask_of(result), expected)
     shared.release()
 
 

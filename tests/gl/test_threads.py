@@ -26,6 +26,7 @@ from tests.support.resources import require_flat
 from tests.support.small import INPUT, allocated, check, expected, run, small_model
 from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder
+from tests.support.waiting import wait_until
 
 THREADS, RUNS = 8, 4000
 OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
@@ -394,20 +395,8 @@ def test_what_is_not_closed_is_freed_by_its_own_thread(egl: gd.EglContext) -> No
     state = State(egl.load)
     before, threads = objects_in(egl, state), threading.active_count()
     forget(True, egl)
-    for _ in range(100):
-        if threading.active_count() == threads:
-            break
-        time.sleep(0.05)
+    wait_until(lambda: threading.active_count() == threads)
     assert objects_in(egl, state) == before
-
-
-def wait_for(threads: set[threading.Thread]) -> None:
-    """Wait until no others are alive."""
-    end = time.monotonic() + 30
-    while not {*threading.enumerate()} <= threads:
-        gc.collect()
-        assert time.monotonic() < end, threading.enumerate()
-        time.sleep(0.01)
 
 
 def test_an_interrupt_as_the_thread_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -421,7 +410,7 @@ def test_an_interrupt_as_the_thread_starts(monkeypatch: pytest.MonkeyPatch) -> N
         patch.setattr(threading.Thread, "start", interrupted)
         with pytest.raises(KeyboardInterrupt):
             allocated(gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)))
-    wait_for(threads)
+    wait_until(lambda: {*threading.enumerate()} <= threads)
 
 
 def test_an_interrupt_as_the_context_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -440,7 +429,7 @@ def test_an_interrupt_as_the_context_is_made(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(thread._Worker, "call", interrupted)
     with pytest.raises(KeyboardInterrupt):
         thread.GlThread(make, own=True)
-    wait_for(threads)
+    wait_until(lambda: {*threading.enumerate()} <= threads)
     (gpu,) = made
     assert gpu.egl is not None
     assert gpu.egl._native is None

@@ -178,19 +178,12 @@ def test_an_object_whose_name_changes_in_place(app: App) -> None:
         interpreter.invoke()
 
 
-def test_what_is_said_of_handles(app: App) -> None:
+def test_the_name_0_means_none(app: App) -> None:
     app.interpreter(negated((1, 30, 44, 4)))
-    bind = app.delegate.bind_texture_to_tensor
-    with pytest.raises(TypeError, match=r"a texture's name, found 'tex'"):
-        bind(0, "tex", transform=RGBA)
     with pytest.raises(ValueError, match="found the name 0, which means none"):
-        bind(0, 0, transform=RGBA)
+        app.delegate.bind_texture_to_tensor(0, 0, transform=RGBA)
     with pytest.raises(ValueError, match="found the name 0, which means none"):
         app.delegate.bind_buffer_to_tensor(0, 0)
-    with app.egl:
-        integers = app.ctx.texture((44, 30), 4, dtype="u1")
-    with pytest.raises(ValueError, match="a texture of a float or normalized format, found 44x30"):
-        bind(0, integers, transform=RGBA)
 
 
 def test_a_fence_of_another_context(app: App) -> None:
