@@ -86,6 +86,15 @@ def read(ctx: moderngl.Context, texture: moderngl.Texture) -> NDArray[np.uint8]:
     return np.frombuffer(framebuffer.read(components=4), np.uint8)
 
 
+def copying(delegate: gd.GpuDelegate, source: Any, target: Any) -> gd.Interpreter:
+    """A network that copies a texture of the size of `PICTURE` to another."""
+    interpreter = allocated(delegate, negated((1, *PICTURE.shape)))
+    transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
+    delegate.bind_texture_to_tensor(0, source, transform=transform)
+    delegate.bind_texture_to_tensor(1, target)
+    return interpreter
+
+
 @pytest.mark.parametrize("adopt", [True, False])
 def test_a_scene_is_drawn_the_same_around_a_run(adopt: bool, scene: tuple[Any, Scene]) -> None:
     glcontext, app = scene
@@ -93,13 +102,7 @@ def test_a_scene_is_drawn_the_same_around_a_run(adopt: bool, scene: tuple[Any, S
         pytest.skip("glcontext's own contexts can only be adopted")
     state = State(glcontext.load)
     with gd.GpuDelegate(context=app.ctx if adopt else glcontext) as delegate:
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-        )
-        transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
-        delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
-        delegate.bind_texture_to_tensor(1, app.mask)
-        interpreter.allocate_tensors()
+        interpreter = copying(delegate, app.picture, app.mask)
         drawn = []
         for run in (False, True):
             app.framebuffer.clear(0.25, 0.5, 0.75, 1.0)
@@ -180,19 +183,16 @@ def run_in_glx() -> None:
         gd.EglContext(share="current")
     app, state = Scene(ctx, "430"), State(load)
     with gd.GpuDelegate(context=ctx) as delegate:
-        interpreter = allocated(delegate, negated((1, 30, 44, 4)))
-        transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
-        delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
-        delegate.bind_texture_to_tensor(1, app.mask)
+        interpreter = copying(delegate, app.picture, app.mask)
         before = state.read()
         interpreter.invoke()
         assert state.read() == before
         np.testing.assert_array_equal(read(ctx, app.mask), PICTURE.ravel())
     for own_thread in (False, True):
-        with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread)) as delegate:
-            interpreter = allocated(delegate, negated((1, 30, 44, 4)))
-            with pytest.raises(gd.WrongContextError, match="a GLX context cannot share with EGL"):
-                delegate.bind_texture_to_tensor(0, app.picture, transform=transform)
+        options = gd.GpuDelegateOptions(own_thread=own_thread)
+        refused = pytest.raises(gd.WrongContextError, match="a GLX context cannot share with EGL")
+        with gd.GpuDelegate(options) as delegate, refused:
+            copying(delegate, app.picture, app.mask)
 
 
 def run_beside_glx() -> None:
@@ -348,11 +348,7 @@ def test_a_shared_context_sees_the_apps_textures() -> None:
         source = ctx.texture((44, 30), 4, PICTURE.tobytes())
         target = ctx.texture((44, 30), 4)
         with gd.GpuDelegate(context=shared) as delegate:
-            interpreter = allocated(delegate, negated((1, 30, 44, 4)))
-            transform = gd.ImageTransform(channels="rgba", mean=0, std=-255)
-            delegate.bind_texture_to_tensor(0, source, transform=transform)
-            delegate.bind_texture_to_tensor(1, target)
-            interpreter.invoke_async().wait_on_gpu()
+            copying(delegate, source, target).invoke_async().wait_on_gpu()
             np.testing.assert_array_equal(read(ctx, target), PICTURE.ravel())
     shared.release()
     ctx.release()

@@ -186,20 +186,6 @@ def test_two_contexts_in_turn() -> None:
             check(interpreters[i % 2], INPUT + i)
 
 
-def test_two_delegates_on_one_context(egl: gd.EglContext) -> None:
-    with gd.GpuDelegate(context=egl) as first:
-        one = allocated(first)
-        with gd.GpuDelegate(context=egl) as second:
-            two = allocated(second)
-            for i in range(4):
-                check(one, INPUT + i)
-                check(two, INPUT - i)
-        check(one)
-        assert not egl.is_current
-    with egl:
-        assert egl.is_current
-
-
 def test_close_is_final_and_may_come_twice() -> None:
     delegate = gd.GpuDelegate()
     interpreter = allocated(delegate)

@@ -86,13 +86,10 @@ def test_restoring_goes_on_past_a_call_that_fails(
         gl.glPixelStorei(0x0CF5, 8)
         before = state.read()
         delegate = gd.GpuDelegate(context=ctx)
-        interpreter = gd.Interpreter(
-            model_content=negated((1, 30, 44, 4)), experimental_delegates=[delegate]
-        )
+        interpreter = allocated(delegate, negated((1, 30, 44, 4)))
         transform = gd.ImageTransform(channels="rgba")
         delegate.bind_texture_to_tensor(0, picture, transform=transform)
         delegate.bind_texture_to_tensor(1, mask)
-        interpreter.allocate_tensors()
         with fault.counted():
             interpreter.invoke()
         assert state.read() == before

@@ -10,19 +10,17 @@ import pytest
 import gles_delegate as gd
 from gles_delegate.gl import mesa
 from tests.support.disks import NoMount, fill, small_disk
-from tests.support.small import check, small_model
+from tests.support.small import allocated, check
 
 pytestmark = pytest.mark.mesa
 
 PROGRAM = """
 import sys
 import gles_delegate as gd
-from tests.support.small import check, small_model
+from tests.support.small import allocated, check
 options = gd.GpuDelegateOptions(**eval(sys.argv[1]))
 with gd.GpuDelegate(options) as delegate:
-    interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-    interpreter.allocate_tensors()
-    check(interpreter)
+    check(allocated(delegate))
     print(delegate.gpu.driver.is_llvmpipe, delegate.gpu.limits.simd_lanes)
 """
 SETTINGS = {*mesa._CACHE_SETTINGS, "MESA_SHADER_CACHE_MAX_SIZE", "LP_NATIVE_VECTOR_WIDTH"}
@@ -125,9 +123,7 @@ def test_settings_are_not_for_an_apps_context(
 ) -> None:
     options = gd.GpuDelegateOptions(serialization_dir=tmp_path)
     with gd.EglContext() as context, gd.GpuDelegate(options, context=context) as delegate:
-        interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
-        interpreter.allocate_tensors()
-        check(interpreter)
+        check(allocated(delegate))
     assert not caplog.records
 
 

@@ -27,7 +27,7 @@ from gles_delegate.support.collector import CollectorOff
 from gles_delegate.support.signals import SignalsDeferred
 from tests.support.process import run_python
 from tests.support.sampling import choose, drawn
-from tests.support.small import INPUT, check, small_model
+from tests.support.small import INPUT, allocated, check
 from tests.support.surroundings import COLLECTORS, CONTEXTS, HOSTS, LIBRARIES
 
 PACKAGES = {"pyglet": "pyglet", "PyOpenGL": "OpenGL", "moderngl": "moderngl", "timer": "moderngl"}
@@ -254,13 +254,8 @@ class Dying(np.ndarray[Any, Any]):
 def test_arrays_end_outside_the_context(own_thread: bool) -> None:
     Dying.seen.clear()
     options = gd.GpuDelegateOptions(own_thread=own_thread)
-    with (
-        gd.GpuDelegate(options) as delegate,
-        gd.Interpreter(
-            model_content=small_model(), experimental_delegates=[delegate]
-        ) as interpreter,
-    ):
-        interpreter.allocate_tensors()
+    with gd.GpuDelegate(options) as delegate:
+        interpreter = allocated(delegate)
         for _ in range(3):
             interpreter.run({"x": INPUT.view(Dying)})
             interpreter.set_tensor(0, INPUT.view(Dying))
