@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 import gles_delegate as gd
+from gles_delegate.gl.libegl import DEBIAN_PACKAGES
 from tests.support.command import bars, call, call_json, picture_model, saved
 from tests.support.example import EXAMPLES
 from tests.support.small import INPUT, expected, small_model
@@ -96,9 +97,11 @@ def test_doctor_without_opengl_es_3_1() -> None:
     assert "There is no OpenGL ES 3.1 here; '4.5 (Core Profile)" in text
     assert "MESA_GLES_VERSION_OVERRIDE=3.0 is set: try without it." in text
     status, text, data = doctor(MESA_GLES_VERSION_OVERRIDE="3.0", MESA_GL_VERSION_OVERRIDE="3.3")
-    assert (status, data["healthy"]) == (1, False)
-    assert "got only 'OpenGL ES 3.0" in text
-    assert "apt install" in text
+    assert (status, data["healthy"], data["devices"]) == (1, False, [])
+    assert "no device gave an OpenGL ES 3.1 context" in text
+    assert "OpenGL ES 3: got only 'OpenGL ES 3.0 Mesa" in text
+    assert "OpenGL 4.5: eglCreateContext: EGL_BAD_MATCH" in text
+    assert f"apt install {DEBIAN_PACKAGES}" in text
     assert "MESA_GLES_VERSION_OVERRIDE=3.0 is set: try without it." in text
 
 
@@ -128,12 +131,6 @@ def test_run_on_pictures(tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(result), np.asarray(picture.convert("L")))
 
 
-def test_an_output_that_is_no_picture(model: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", INPUT)
-    arguments = ("run", model, "--input", tmp_path / "x.npy", "--output", tmp_path / "y.png")
-    assert "cannot make the picture" in call(*arguments, status=1)
-
-
 def test_run_writes_the_other_outputs_into_a_folder(model: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "a=x.npy", INPUT)
     arguments = ("run", model, "--input", f"x={tmp_path / 'a=x.npy'}", "--output-dir")
@@ -154,12 +151,6 @@ def test_the_first_command_of_readme_works_anywhere(
     assert sorted(row["label"] for row in shown["results"]) == [*"00122334578899"]
     with Image.open("drawn.jpg") as drawn:
         assert drawn.size == (720, 480)
-
-
-def test_run_says_which_shape_it_expected(model: Path, tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.zeros((2, 4), np.float32))
-    text = call("run", model, "--input", tmp_path / "x.npy", status=1)
-    assert "expected 'x' (index 0), float32 [3, 5], found [2, 4]; with that shape, " in text
 
 
 def test_inspect_plans_for_a_device(model: Path) -> None:

@@ -11,12 +11,10 @@ import pytest
 
 import gles_delegate as gd
 from gles_delegate.errors import ContextError, GLError, WrongThreadError
-from gles_delegate.gl.devices import Device
 from gles_delegate.gl.egl import EglContext, current_context, list_devices
 from gles_delegate.gl.libegl import (
     BAD_ACCESS,
     BAD_MATCH,
-    DEBIAN_PACKAGES,
     Display,
     EglBinding,
     EglError,
@@ -62,14 +60,6 @@ def foreign(context: EglContext) -> Iterator[EglBinding]:
     with suppress(GLError):  # a test may have destroyed it
         egl.eglDestroySurface(display, surface)
     egl.eglBindAPI(0x30A0)
-
-
-@pytest.fixture
-def llvmpipe() -> dict[str, str]:
-    """The environment that has Mesa, where it is the only driver, take llvmpipe."""
-    if not all("Mesa" in device.version for device in list_devices()):
-        pytest.skip("only Mesa lets its environment choose the version")
-    return {"LIBGL_ALWAYS_SOFTWARE": "1", "GALLIUM_DRIVER": "llvmpipe"}
 
 
 def doubled(context: EglContext) -> bytes:
@@ -297,36 +287,6 @@ def test_contexts_with_a_config_or_a_surface(
     plain.release()
 
 
-def test_desktop_opengl_serves_where_es_is_too_old(llvmpipe: dict[str, str]) -> None:
-    run = run_python(
-        "from tests.gl.test_egl import doubled, EglContext\n"
-        "context = EglContext()\n"
-        "print(context.device, doubled(context))\n",
-        **llvmpipe,
-        MESA_GLES_VERSION_OVERRIDE="3.0",
-    )
-    assert run.returncode == 0, run.stderr
-    assert "OpenGL 4.5" in run.stdout
-    assert repr(b"\0\0\0\x40\0\0\x80\x40") in run.stdout
-
-
-def test_neither_es_nor_desktop_opengl_is_new_enough(llvmpipe: dict[str, str]) -> None:
-    run = run_python(
-        "from gles_delegate.gl.egl import EglContext, list_devices\n"
-        "print(list_devices())\n"
-        "EglContext()\n",
-        **llvmpipe,
-        MESA_GLES_VERSION_OVERRIDE="3.0",
-        MESA_GL_VERSION_OVERRIDE="3.3",
-    )
-    assert run.stdout == "[]\n"
-    message = run.stderr[run.stderr.index("ContextError") :]
-    assert "no device gave an OpenGL ES 3.1 context" in message
-    assert "OpenGL ES 3: got only 'OpenGL ES 3.0 Mesa" in message
-    assert "OpenGL 4.5: eglCreateContext: EGL_BAD_MATCH" in message
-    assert f"apt install {DEBIAN_PACKAGES}" in message
-
-
 def test_a_fork_refuses_what_it_inherits() -> None:
     run = run_python(
         "import os\n"
@@ -361,11 +321,6 @@ def test_a_fork_before_the_first_use_is_free() -> None:
         "if child: assert os.waitpid(child, 0)[1] == 0\n"
     )
     assert run.returncode == 0, run.stderr
-
-
-def test_device_is_printable(context: EglContext) -> None:
-    assert isinstance(context.device, Device)
-    assert str(context.device).startswith(f"0: {context.device.renderer}, OpenGL")
 
 
 @pytest.mark.mesa
