@@ -1,7 +1,6 @@
 """`GpuDelegate.memory`: what it counts, and when."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tests.support.app import App
 from tests.support.command import call_json, saved
 from tests.support.force import force_driver
 from tests.support.oracle import in_litert, in_ours
-from tests.support.small import INPUT, allocated, expected, run, small_model, with_a_detour
+from tests.support.small import allocated, expected, run, small_model, with_a_detour
 
 TEXEL = 16
 
@@ -139,17 +138,6 @@ def test_memory_of_several_segments(host: Callable[..., Any]) -> None:
     elements = sketch.feeds[0].nbytes
     padded = -(-elements // TEXEL) * TEXEL
     assert totals == [padded, 3 * padded]
-
-
-def test_another_thread_may_not_ask() -> None:
-    with gd.GpuDelegate() as delegate, ThreadPoolExecutor(1) as pool:
-        allocated(delegate)
-        with pytest.raises(gd.WrongThreadError):
-            pool.submit(delegate.memory).result()
-    with gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=True)) as delegate:
-        run(allocated(delegate))
-        with ThreadPoolExecutor(1) as pool:
-            assert pool.submit(delegate.memory).result().total > INPUT.nbytes
 
 
 def test_inspect_tells_the_same(tmp_path: Path) -> None:

@@ -280,19 +280,6 @@ def test_what_killed_writers_left_is_removed(tmp_path: Path, counts: Counts) -> 
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_a_folder_stays_the_same_in_another_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "other").mkdir()
-    monkeypatch.chdir(tmp_path)
-    options = gd.GpuDelegateOptions(serialization_dir="cache", verify=True)
-    monkeypatch.chdir(tmp_path / "other")
-    with gd.GpuDelegate(options) as delegate:
-        check(allocated(delegate))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "other"]
-    assert not [*(tmp_path / "other").iterdir()]
-
-
 @pytest.mark.parametrize("token", ["\ud800", os.fsdecode(b"caf\xe9"), "a/b\0c", "猫"])
 def test_any_text_is_a_token(token: str, tmp_path: Path, counts: Counts) -> None:
     counts.start(tmp_path, token=token)

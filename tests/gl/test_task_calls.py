@@ -919,11 +919,6 @@ def test_regions_of_interest(expected: Any) -> None:
 
 
 def test_what_is_not_there_is_named() -> None:
-    with pytest.raises(AttributeError, match=r"no attribute 'InteractiveSegmenter': .*Legacy"):
-        _ = vision.InteractiveSegmenter
-    with pytest.raises(AttributeError, match=r"no attribute 'GestureSegmenter'$"):
-        _ = vision.GestureSegmenter
-    assert not hasattr(vision, "InteractiveSegmenterOptions")
     for name in ("solutions", "FaceMesh", "Hands"):
         with pytest.raises(AttributeError, match=rf"no attribute '{name}': .* the page Porting"):
             getattr(mp, name)

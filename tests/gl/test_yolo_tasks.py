@@ -114,8 +114,6 @@ def test_kinds_and_labels_of_models_that_do_not_say(tmp_path: Path) -> None:
     assert found.categories[0].category_name == "b"
     with pytest.raises(ModelError, match="expected a label for each of 1 or 2 classes, found 3"):
         detected(path, labels=["a", "b", "c"])
-    with pytest.raises(ModelError, match="expected a kind"):
-        detected(path, kind="yolo")
 
 
 def test_scores_that_are_calibrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
