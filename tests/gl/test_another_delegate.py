@@ -95,8 +95,7 @@ def test_inputs_start_anew() -> None:
         check(interpreter)
 
 
-def test_what_is_bound_belongs_to_the_delegate() -> None:
-    egl = gd.EglContext()
+def test_what_is_bound_belongs_to_the_delegate(egl: gd.EglContext) -> None:
     with gd.GpuDelegate(context=egl) as delegate:
         delegate.bind_buffer_to_tensor(0, 1)
         interpreter = gd.Interpreter(model_content=small_model(), experimental_delegates=[delegate])
@@ -109,7 +108,6 @@ def test_what_is_bound_belongs_to_the_delegate() -> None:
         interpreter.modify_graph_with_delegate(delegate)
         with pytest.raises(ValueError, match="expected a buffer"):
             interpreter.run({})
-    egl.release()
 
 
 def test_signature_runners_go_on() -> None:

@@ -17,7 +17,7 @@ from gles_delegate.runtime.session import Session
 from tests.gl.test_binding import ends, negated
 from tests.support.app import App
 from tests.support.small import INPUT, allocated, check, expected
-from tests.support.state import State
+from tests.support.state import State, objects_in
 from tests.support.tflite_builder import ModelBuilder
 from tests.support.trace import traced
 
@@ -142,8 +142,7 @@ def test_fences_of_runs_that_nobody_waits_for_are_freed(monkeypatch: pytest.Monk
     assert calls.count("glDeleteSync") == 21
 
 
-def test_a_fence_is_reached_and_frees_itself() -> None:
-    gpu = GpuContext()
+def test_a_fence_is_reached_and_frees_itself(gpu: GpuContext) -> None:
     with gpu.guard():
         run = lambda function: function()  # noqa: E731
         fence, other = gd.Fence(gpu.gl, run), gd.Fence(gpu.gl, run)
@@ -154,11 +153,11 @@ def test_a_fence_is_reached_and_frees_itself() -> None:
         with other:
             pass
         assert other.wait(0)
-    gpu.release()
 
 
-def test_a_fence_that_is_not_reached_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = GpuContext()
+def test_a_fence_that_is_not_reached_in_time(
+    gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with gpu.guard():
         with monkeypatch.context() as patch:
             waited: list[Any] = []
@@ -173,7 +172,6 @@ def test_a_fence_that_is_not_reached_in_time(monkeypatch: pytest.MonkeyPatch) ->
             assert not fence.done()
             assert waited == [250_000_000, 0]
         assert fence.wait()
-    gpu.release()
 
 
 def test_another_thread_may_not_wait(interpreter: gd.Interpreter) -> None:
@@ -183,9 +181,8 @@ def test_another_thread_may_not_wait(interpreter: gd.Interpreter) -> None:
     assert invocation.wait()
 
 
-def test_a_run_waits_for_what_another_context_fills() -> None:
+def test_a_run_waits_for_what_another_context_fills(app: App) -> None:
     """The app fills the input in a context that shares with the delegate's."""
-    app = App()
     other = gd.EglContext(share=app.egl)
     with gd.GpuDelegate(context=other) as delegate:
         interpreter = allocated(delegate, negated((1, 2, 2, 4)))
@@ -208,11 +205,9 @@ def test_a_run_waits_for_what_another_context_fills() -> None:
         with pytest.raises(TypeError, match="expected a Fence or a GLsync"):
             interpreter.invoke_async(wait_for="fence")  # type: ignore[arg-type]
     other.release()
-    app.close()
 
 
-def test_a_bound_output_is_not_read_from_an_invocation() -> None:
-    app = App()
+def test_a_bound_output_is_not_read_from_an_invocation(app: App) -> None:
     interpreter = app.interpreter(negated((1, 2, 2, 4)))
     app.delegate.bind_buffer_to_tensor(1, app.buffer(64))
     interpreter.set_tensor(0, np.ones((1, 2, 2, 4), np.float32))
@@ -220,21 +215,16 @@ def test_a_bound_output_is_not_read_from_an_invocation() -> None:
     with pytest.raises(ValueError, match="not bound"):
         invocation.get_tensor(1)
     assert (interpreter.get_tensor(1) == -1).all()
-    app.close()
 
 
-def test_invocations_leave_no_objects() -> None:
-    egl = gd.EglContext()
+def test_invocations_leave_no_objects(egl: gd.EglContext) -> None:
     state = State(egl.load)
-    with egl:
-        before = state.objects()
+    before = objects_in(egl, state)
     with gd.GpuDelegate(context=egl) as delegate:
         interpreter = allocated(delegate)
         for _ in range(3):
             interpreter.invoke_async()
-    with egl:
-        assert state.objects() == before
-    egl.release()
+    assert objects_in(egl, state) == before
 
 
 def test_many_threads_wait_for_the_same_runs() -> None:
@@ -253,16 +243,14 @@ def test_many_threads_wait_for_the_same_runs() -> None:
                     close_to(read.result(), 2)
 
 
-def test_a_fence_is_freed_between_the_question_and_the_wait() -> None:
+def test_a_fence_is_freed_between_the_question_and_the_wait(gpu: GpuContext) -> None:
     """As two threads wait for it: the calls of both come one after the other."""
-    gpu = GpuContext()
     with gpu.guard():
         calls: list[Any] = []
         fence = gd.Fence(gpu.gl, lambda function: calls.append(function))
         fence.wait()
         fence.wait(0)
         assert [call() for call in calls] == [True, True]
-    gpu.release()
 
 
 OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)

@@ -44,9 +44,9 @@ def test_a_texture_gives_what_numpy_gives(
     way: dict[str, Any],
     real_model: Callable[[str], bytes],
     real_picture: Callable[[str], Path],
+    app: App,
 ) -> None:
     frame = np.asarray(Image.open(real_picture("cat_720p.jpg")).convert("RGBA"))
-    app = App()
     interpreter = app.interpreter(real_model(model))
     x, y = ends(interpreter)
     detail = interpreter.get_input_details()[0]
@@ -76,7 +76,6 @@ def test_a_texture_gives_what_numpy_gives(
         drawn = app.read(mask, "u1").reshape(*size, 4)
         assert (drawn == output.apply(actual) * 255).mean() > 0.9999
         assert 0 < (drawn == palette[1]).all(-1).mean() < 1
-    app.close()
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "camera.md").read_text("utf-8")

@@ -107,8 +107,10 @@ def test_restoring_goes_on_past_a_call_that_fails(
     ctx.release()
 
 
-def test_an_error_inside_comes_before_one_of_restoring(monkeypatch: pytest.MonkeyPatch) -> None:
-    fault, egl = Fault("glBindBufferBase"), gd.EglContext()
+def test_an_error_inside_comes_before_one_of_restoring(
+    egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault = Fault("glBindBufferBase")
     fault.install(monkeypatch)
     gpu = GpuContext(egl)
     fault.at = fault.calls = 0
@@ -117,16 +119,14 @@ def test_an_error_inside_comes_before_one_of_restoring(monkeypatch: pytest.Monke
     assert fault.calls > 1
     with gpu.guard():  # no error is left
         gpu.gl.check("nothing")
-    egl.release()
 
 
 @pytest.mark.parametrize(
     "name", ["glDeleteBuffers", "glDeleteProgram", "glDeleteTextures", "glDeleteSync"]
 )
 def test_releasing_goes_on_past_a_call_that_fails(
-    name: str, monkeypatch: pytest.MonkeyPatch
+    name: str, egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    egl = gd.EglContext()
     state = State(egl.load)
     before = objects_in(egl, state)
     delegate = gd.GpuDelegate(context=egl)
@@ -148,11 +148,11 @@ def test_releasing_goes_on_past_a_call_that_fails(
         "glDeleteTextures": "Texture",
     }
     assert left == ({kinds[name]: 1} if name in kinds else {})
-    egl.release()
 
 
-def test_a_wait_that_fails_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpu = GpuContext()
+def test_a_wait_that_fails_is_not_taken_for_the_end(
+    gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with gpu.guard():
         fence = gd.Fence(gpu.gl, lambda function: function())
         with monkeypatch.context() as patch:
@@ -160,7 +160,6 @@ def test_a_wait_that_fails_is_not_taken_for_the_end(monkeypatch: pytest.MonkeyPa
             with pytest.raises(gd.GLError, match="GL_WAIT_FAILED"):
                 fence.wait()
         assert fence.wait()
-    gpu.release()
 
 
 def fail_make_current(monkeypatch: pytest.MonkeyPatch, count: int, code: int = 0x3006) -> None:
@@ -281,9 +280,8 @@ def test_a_lost_context_is_closed_and_a_new_delegate_runs(
 
 @pytest.mark.parametrize("own_thread", [True, False])
 def test_a_context_that_was_given_is_lost(
-    own_thread: bool, monkeypatch: pytest.MonkeyPatch
+    own_thread: bool, egl: gd.EglContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    egl = gd.EglContext()
     delegate = gd.GpuDelegate(gd.GpuDelegateOptions(own_thread=own_thread), context=egl)
     interpreter = allocated(delegate)
     with monkeypatch.context() as patch:
@@ -295,7 +293,6 @@ def test_a_context_that_was_given_is_lost(
         delegate.close()
     with egl:  # it stays the caller's
         assert egl.is_current
-    egl.release()
 
 
 def test_a_reset_while_results_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,8 +306,7 @@ def test_a_reset_while_results_are_read(monkeypatch: pytest.MonkeyPatch) -> None
         delegate.close()
 
 
-def test_own_contexts_tell_of_resets_where_egl_can() -> None:
-    egl = gd.EglContext()
+def test_own_contexts_tell_of_resets_where_egl_can(egl: gd.EglContext) -> None:
     shared = gd.EglContext(share=egl)
     asked = "EGL_EXT_create_context_robustness" in egl._native.display.extensions  # type: ignore[union-attr]
     if not asked or "EGL_ANGLE_platform_angle" in libegl().client_extensions:
@@ -321,7 +317,6 @@ def test_own_contexts_tell_of_resets_where_egl_can() -> None:
             assert gl.integer(gl_names.RESET_NOTIFICATION_STRATEGY) == 0x8252
             gl.check_reset("nothing")
     shared.release()
-    egl.release()
 
 
 def test_contexts_where_egl_refuses_robustness(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,9 +355,8 @@ def test_closing_in_the_child_of_a_fork_ends_closed() -> None:
     worker.stop()
 
 
-def test_what_is_bound_to_a_lost_context_does_not_count_as_released() -> None:
+def test_what_is_bound_to_a_lost_context_does_not_count_as_released(app: App) -> None:
     """There, glIsBuffer and glIsTexture say no to every name."""
-    app = App()
     interpreter = app.interpreter(negated((1, 2, 2, 4)))
     gl = app.delegate.gpu.gl
     is_buffer, alive = gl.unchecked("glIsBuffer"), [True]
@@ -375,19 +369,18 @@ def test_what_is_bound_to_a_lost_context_does_not_count_as_released() -> None:
         interpreter.invoke()
     with pytest.raises(gd.ContextLostError):
         app.delegate.close()
-    app.close()
 
 
-def test_bytes_that_the_driver_lost_are_not_read() -> None:
-    gpu = GpuContext()
+def test_bytes_that_the_driver_lost_are_not_read(
+    gpu: GpuContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with gpu.guard():
         buffer = Buffer(gpu.gl, b"1234")
         assert buffer.read() == b"1234"
         unmap = gpu.gl.unchecked("glUnmapBuffer")
-        gpu.gl._unchecked["glUnmapBuffer"] = lambda target: unmap(target) * 0
+        monkeypatch.setitem(gpu.gl._unchecked, "glUnmapBuffer", lambda target: unmap(target) * 0)
         with pytest.raises(gd.GLError, match="glUnmapBuffer"):
             buffer.read()
-    gpu.release()
 
 
 def test_no_fence_is_an_error() -> None:

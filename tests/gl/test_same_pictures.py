@@ -97,8 +97,9 @@ def test_all_ways_give_a_network_the_same_bytes(
         np.testing.assert_array_equal(actual, expected)
 
 
-def test_a_texture_gives_the_same_to_a_rounding(model: Path, pictures: list[Path]) -> None:
-    app = App()
+def test_a_texture_gives_the_same_to_a_rounding(
+    model: Path, pictures: list[Path], app: App
+) -> None:
     interpreter = app.interpreter(model.read_bytes())
     (image,), (seen,) = interpreter.get_input_details(), interpreter.get_output_details()
     transform = gd.ImageTransform.for_input(interpreter, image["index"])
@@ -111,4 +112,3 @@ def test_a_texture_gives_the_same_to_a_rounding(model: Path, pictures: list[Path
             actual = interpreter.get_tensor(seen["index"]).astype(float)
             step = 1 if image["dtype"] == np.uint8 else 0.5 / 255
             assert np.abs(actual - expected).max() <= step
-    app.close()

@@ -58,13 +58,10 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
 
 
 @pytest.fixture
-def binaries(gl: None) -> bool:
+def binaries(gpu: GpuContext) -> bool:
     """Whether the driver hands out compiled programs."""
-    gpu = GpuContext()
     with gpu.guard():
-        count = gpu.gl.integer(0x87FE)
-    gpu.release()
-    return count > 0
+        return gpu.gl.integer(0x87FE) > 0
 
 
 def only_file(folder: Path) -> Path:

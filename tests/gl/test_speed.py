@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -35,13 +34,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compatibility, "load_cases", lambda quick: load_cases(quick)[:4])
     monkeypatch.setattr(kernels, "_TIME_LIMIT", 0)
     monkeypatch.setattr(speed, "_COPIED", (1, 64, 64, 4))
-
-
-@pytest.fixture
-def gpu() -> Iterator[GpuContext]:
-    gpu = GpuContext()
-    yield gpu
-    gpu.release()
 
 
 def measured(gpu: GpuContext, seconds: float = 60) -> DeviceSpeed:

@@ -11,7 +11,6 @@ from concurrent.futures import TimeoutError as NotYet
 from functools import partial
 from typing import Any
 
-import moderngl
 import numpy as np
 import pytest
 
@@ -20,6 +19,7 @@ from gles_delegate.gl import thread
 from gles_delegate.gl.context import GpuContext
 from gles_delegate.gl.egl import current_context
 from tests.gl.test_delegate import desktop_app
+from tests.support.app import App
 from tests.support.example import EXAMPLES
 from tests.support.process import run_python
 from tests.support.resources import require_flat
@@ -239,21 +239,15 @@ def test_a_name_of_two_inputs_is_refused() -> None:
         interpreter.run({"a": A})
 
 
-def test_bound_tensors_are_left_out() -> None:
-    egl = gd.EglContext()
-    with egl, gd.GpuDelegate(context=egl) as delegate:
-        ctx = moderngl.create_context(context=egl, require=310)  # type: ignore[arg-type]
-        interpreter = allocated(delegate)
-        delegate.bind_buffer_to_tensor(0, ctx.buffer(INPUT))
-        (result,) = interpreter.run({}).values()
-        np.testing.assert_allclose(result, expected(), rtol=1e-5)
-        result_buffer = ctx.buffer(reserve=result.nbytes)
-        index = interpreter.get_output_details()[0]["index"]
-        delegate.bind_buffer_to_tensor(index, result_buffer)
-        assert interpreter.run({}) == {}
-        read = np.frombuffer(result_buffer.read(), np.float32).reshape(result.shape)
-        np.testing.assert_array_equal(read, result)
-    ctx.release()
+def test_bound_tensors_are_left_out(app: App) -> None:
+    interpreter = app.interpreter(small_model())
+    app.delegate.bind_buffer_to_tensor(0, app.buffer(INPUT))
+    (result,) = interpreter.run({}).values()
+    np.testing.assert_allclose(result, expected(), rtol=1e-5)
+    target = app.buffer(result.nbytes)
+    app.delegate.bind_buffer_to_tensor(interpreter.get_output_details()[0]["index"], target)
+    assert interpreter.run({}) == {}
+    np.testing.assert_array_equal(app.read(target, "f4"), result.ravel())
 
 
 @pytest.mark.parametrize("own_thread", [False, True])

@@ -70,9 +70,8 @@ def test_a_named_object(shape: Any, place: Any, tmp_path: Path) -> None:
     assert [item.text for item in drawing.items if isinstance(item, Text)] == ["dog 80%"]
 
 
-def test_a_texture(tmp_path: Path) -> None:
+def test_a_texture(tmp_path: Path, app: App) -> None:
     """For both orders of dimensions."""
-    app = App()
     texture = mp.Image.create_from_texture(app.texture(FRAME))
     for number, shape in enumerate([(1, *SIZE, 3), (1, 3, *SIZE)]):
         path = yolo_model(
@@ -83,7 +82,6 @@ def test_a_texture(tmp_path: Path) -> None:
         with vision.ObjectDetector.create_from_options(task_options) as detector:
             (found,) = detector.detect(texture).detections
         assert found.bounding_box == BoundingBox(20, 12, 80, 60)
-    app.close()
 
 
 def test_masks_points_and_corners(tmp_path: Path) -> None:
