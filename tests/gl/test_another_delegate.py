@@ -5,14 +5,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gles_delegate as gd
-from tests.gl.test_faults import LOSSES, lose_by_error
+from tests.gl.test_faults import LOSSES
 from tests.support.small import INPUT, allocated, check, expected, run, small_model
 
 OWN_THREAD = gd.GpuDelegateOptions(own_thread=True)
@@ -69,19 +68,6 @@ def test_after_a_lost_context(
 ) -> None:
     result = survive(small_model(), LARGE, lose, options, monkeypatch)
     np.testing.assert_allclose(result, expected(LARGE), rtol=1e-5, atol=1e-5)
-
-
-def test_the_snippet_of_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "camera.md").read_text("utf-8")
-    code = page.split("## After a suspend")[1].split("```python\n")[1].split("```")[0]
-    delegate = gd.GpuDelegate()
-    names = {"gd": gd, "delegate": delegate, "interpreter": allocated(delegate)}
-    with monkeypatch.context() as patch:
-        lose_by_error(delegate, patch)
-        exec(code, names)
-    assert names["delegate"] is not delegate
-    check(names["interpreter"])
-    names["delegate"].close()
 
 
 def test_inputs_start_anew() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from PIL import Image
 
 import gles_delegate as gd
-from gles_delegate.gl.libegl import libegl
 from tests.gl.test_binding import ends
 from tests.support.app import App
 
@@ -76,35 +74,3 @@ def test_a_texture_gives_what_numpy_gives(
         drawn = app.read(mask, "u1").reshape(*size, 4)
         assert (drawn == output.apply(actual) * 255).mean() > 0.9999
         assert 0 < (drawn == palette[1]).all(-1).mean() < 1
-
-
-PAGE = (Path(__file__).parents[2] / "docs" / "camera.md").read_text("utf-8")
-
-
-@pytest.mark.mesa
-def test_the_first_snippet_of_the_page(
-    real_model: Callable[[str], bytes],
-    real_picture: Callable[[str], Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (code,) = (part for part in PAGE.split("```python\n") if "camera.read()" in part)
-    (tmp_path / "selfie_segmenter.tflite").write_bytes(real_model("selfie_segmenter"))
-    monkeypatch.chdir(tmp_path)
-    frame = np.asarray(Image.open(real_picture("cat_720p.jpg")).convert("RGBA"))
-    camera = SimpleNamespace(size=frame.shape[:2], read=lambda: frame)
-    monkeypatch.setattr("gles_apps.live.Camera", lambda name: camera)
-    names: dict[str, Any] = {}
-    with libegl().restored():
-        exec(code.split("```")[0], names)
-        seen = np.frombuffer(names["mask"].read(), np.uint8).reshape(256, 256, 4)
-        names["delegate"].close()
-        names["ctx"].release()
-    with gd.Interpreter(model_content=real_model("selfie_segmenter")) as interpreter:
-        x, y = ends(interpreter)
-        interpreter.allocate_tensors()
-        interpreter.set_tensor(x, names["upright"].apply(frame, (256, 256)))
-        interpreter.invoke()
-        expected = names["colored"].apply(interpreter.get_tensor(y)) * 255
-    assert (seen == expected).mean() > 0.999
-    assert len(np.unique(seen)) > 1

@@ -136,11 +136,6 @@ DEFAULTS = {
     "GestureRecognizer._tracker.takes_all": False,
     "PoseLandmarker._tracker.takes_all": True,
     "HolisticLandmarker._tracker.takes_all": False,
-    # min_tracking_confidence of face_landmarker_graph_options.proto and its like
-    "FaceLandmarker.options.min_tracking_confidence": 0.5,
-    "HandLandmarker.options.min_tracking_confidence": 0.5,
-    "PoseLandmarker.options.min_tracking_confidence": 0.5,
-    "GestureRecognizer.options.min_tracking_confidence": 0.5,
     # face_landmarks_detector_graph.cc and pose_landmarks_detector_graph.cc
     "FaceLandmarker.smoothing.points.min_cutoff": 0.05,
     "FaceLandmarker.smoothing.points.beta": 80.0,

@@ -171,33 +171,29 @@ def test_every_case_is_right_in_float16(name: str, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("op", SAMPLED)
-def test_loops_that_end_early_show(op: str) -> None:
+def test_loops_that_end_early_show(op: str, gpu: GpuContext) -> None:
     """The quick cases of each op show whether a loop of a shader ends after its first pass."""
-    gpu = GpuContext()
     forms = forms_of(gpu.limits, half=False, tuned=False)
 
     def run(cases: list[VerificationCase]) -> list[CaseResult]:
         return [*verified(gpu, cases, forms)]
 
-    try:
-        with gpu.guard():
-            with watched_driver() as sources:
-                run(QUICK[op])
-            loops = {
-                (source.name, loop)
-                for source in sources
-                if source.name not in CONVERSIONS
-                for loop in loops_of(source)
-            }
-            hidden = []
-            for name, loop in sorted(loops):
-                with lying_driver(loop, "#error", name=name):  # parts that #if leaves out
-                    cases = [case for case in QUICK[op] if run([case])[0].failure]
-                with lying_driver(loop, ending_early(loop), name=name):
-                    if cases and all(run([case])[0].passed for case in cases):
-                        hidden.append(loop)
-    finally:
-        gpu.release()
+    with gpu.guard():
+        with watched_driver() as sources:
+            run(QUICK[op])
+        loops = {
+            (source.name, loop)
+            for source in sources
+            if source.name not in CONVERSIONS
+            for loop in loops_of(source)
+        }
+        hidden = []
+        for name, loop in sorted(loops):
+            with lying_driver(loop, "#error", name=name):  # parts that #if leaves out
+                cases = [case for case in QUICK[op] if run([case])[0].failure]
+            with lying_driver(loop, ending_early(loop), name=name):
+                if cases and all(run([case])[0].passed for case in cases):
+                    hidden.append(loop)
     shown_by_none = [loop for loop in hidden if not words(ONE_PASS.get(op, "")) & words(loop)]
     assert not shown_by_none
 
