@@ -399,16 +399,11 @@ def test_a_camera_that_is_not_there(name: str) -> None:
         Camera(name)
 
 
-def test_a_video_once_and_again_and_again(tmp_path: Path) -> None:
-    path = write_video(tmp_path / "v.mp4", one_color((200, 0, 0), 32, 48))
-    once, always = Video(path), Video(path, repeat=True)
-    assert (once.size, once.rate, once.count, always.count) == ((32, 48), 24, 3, None)
-    assert [once.read() is not None for _ in range(5)] == [True, True, True, False, False]
-    assert all(
-        (actual := always.read()) is not None and actual.shape == (32, 48, 4) for _ in range(8)
-    )
-    once.close()
-    always.close()
+def test_a_video_that_ends(tmp_path: Path) -> None:
+    video = Video(write_video(tmp_path / "v.mp4", one_color((200, 0, 0), 32, 48)))
+    assert (video.size, video.rate, video.count) == ((32, 48), 24, 3)
+    assert [video.read() is not None for _ in range(5)] == [True, True, True, False, False]
+    video.close()
 
 
 TIMES = [0.0, 0.04, 0.055, 0.2, 0.24]  # of frames, in seconds
@@ -431,6 +426,7 @@ def uneven_video(path: Path) -> Path:
 @pytest.mark.parametrize("container", ["mkv", "mp4"])
 def test_a_frame_of_a_file_has_its_presentation_time(container: str, tmp_path: Path) -> None:
     video = Video(uneven_video(tmp_path / f"v.{container}"), repeat=True)
+    assert video.count is None
     actual = [video.seconds for _ in range(9) if video.read() is not None]
     video.close()
     again = TIMES[-1] + 1 / (video.rate or 0)
@@ -527,16 +523,6 @@ def test_recordings_of_odd_sizes(size: tuple[int, int], tmp_path: Path) -> None:
         recording.write(0 * picture)
         recording.write(picture)
     assert (pixels(tmp_path / "p.png") == picture).all()
-
-
-def test_a_picture_that_the_camera_turned(tmp_path: Path) -> None:
-    picture = noise(20, 30)
-    exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned clockwise
-    Image.fromarray(picture).save(tmp_path / "t.png", exif=exif)
-    actual = Picture(tmp_path / "t.png")
-    assert actual.size == (30, 20)
-    assert (actual.read()[..., :3] == np.rot90(picture, -1)).all()
 
 
 def test_timings_leave_out_the_first_time() -> None:

@@ -1,6 +1,5 @@
 """Tasks with networks in the forms of Google's models, whose outputs are chosen here."""
 
-import json
 import math
 from collections.abc import Iterator
 from io import BytesIO
@@ -10,7 +9,6 @@ from zipfile import ZipFile
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from PIL import Image as Pictures
 
 import gles_apps.tasks as mp
@@ -19,10 +17,10 @@ from gles_apps.tasks.vision.face_landmarker import BLENDSHAPE_NAMES, BLENDSHAPE_
 from gles_apps.vision import find_detector, read_detections
 from gles_apps.vision.drawing import Drawing
 from gles_apps.vision.poses import TREE
-from gles_delegate.cli.group import gles_delegate
 from gles_delegate.errors import ModelError
 from gles_delegate.model.metadata import TensorMetadata
 from tests.support.bundles import aligned_bundle
+from tests.support.command import call, call_json, saved
 from tests.support.described_detectors import DescribedDetector
 from tests.support.fake_networks import (
     MARKED,
@@ -265,30 +263,20 @@ def test_bundles_on_the_command_line(tmp_path: Path) -> None:
     bundle, picture = tmp_path / "face.task", tmp_path / "black.png"
     bundle.write_bytes(face_bundle(5.0, 0.0))
     Pictures.new("RGB", (200, 200)).save(picture)
-
-    def called(*arguments: object) -> Any:
-        result = CliRunner().invoke(gles_delegate, [*map(str, arguments), "--json"])
-        assert result.exit_code == 0, result.output
-        return json.loads(result.stdout)
-
     drawn, frame = tmp_path / "drawn.png", tmp_path / "frame.png"
-    found = called("run", bundle, "--input", picture, "--output", drawn)
+    found = call_json("run", bundle, "--input", picture, "--output", drawn)
     assert found["task"] == "face"
     (face,) = found["results"]
     assert face["points"][0] == pytest.approx([62.5, 62.5, 15], abs=0.2)
-    watched = called("watch", bundle, "--picture", picture, "--headless", "--output", frame)
+    watched = call_json("watch", bundle, "--picture", picture, "--headless", "--output", frame)
     assert watched["task"] == "face"
     assert watched["found"] == {"face": {"most": 1, "frames": 1}}
     for path in (drawn, frame):
         painted = np.argwhere(np.asarray(Pictures.open(path)).any(2))
         assert painted.min(0) == pytest.approx([62, 62], abs=3), path.name
         assert painted.max(0) == pytest.approx([137, 137], abs=3), path.name
-    for command in (["run", "--input", picture], ["watch", "--headless", "--picture", picture]):
-        name, *others = map(str, command)
-        arguments = [name, str(bundle), *others, "--kind", "yolov8"]
-        result = CliRunner().invoke(gles_delegate, arguments)
-        assert result.exit_code != 0
-        assert "for a bundle" in result.output
+    for command in (("run", bundle, "--input"), ("watch", bundle, "--headless", "--picture")):
+        assert "for a bundle" in call(*command, picture, "--kind", "yolov8", status=1)
 
 
 def test_face_networks_of_other_points_are_refused() -> None:
@@ -416,12 +404,9 @@ def test_key_points_of_such_a_detector() -> None:
 
 def test_such_a_detector_by_the_command_line(tmp_path: Path) -> None:
     network = described()
-    (tmp_path / "m.tflite").write_bytes(network.build())
-    Pictures.new("RGB", (500, 300)).save(tmp_path / "p.png")
-    command = ["run", str(tmp_path / "m.tflite"), "--input", str(tmp_path / "p.png"), "--json"]
-    result = CliRunner().invoke(gles_delegate, command)
-    assert result.exit_code == 0, result.output
-    rows = json.loads(result.stdout)["results"]
+    model, picture = saved(tmp_path / "m.tflite", network.build()), tmp_path / "p.png"
+    Pictures.new("RGB", (500, 300)).save(picture)
+    rows = call_json("run", model, "--input", picture)["results"]
     expected = decoded(network, 0.5)
     assert [row["label"] for row in rows] == [f"object {number}" for number, _, _ in expected]
     boxes = [np.multiply(box, (500, 300) * 2) for _, _, box in expected]

@@ -139,17 +139,6 @@ def test_interpreters_do_not_wait_for_each_other() -> None:
             pool.submit(run, second).result(10)
 
 
-def test_run_needs_no_signature_and_no_allocation() -> None:
-    builder = ModelBuilder()
-    x = builder.input((1, 4), name="x")
-    content = builder.build([builder.op("NEG", [x], [(1, 4)])])
-    with gd.Interpreter(model_content=content) as interpreter:
-        for rows in (1, 3):
-            array = np.ones((rows, 4), np.float32)
-            (result,) = interpreter.run({"x": array}).values()
-            np.testing.assert_array_equal(result, -array)
-
-
 def with_names(*names: str) -> gd.Interpreter:
     """The difference of two inputs, and its negation; all four have names."""
     builder = ModelBuilder()
