@@ -1,6 +1,5 @@
 """`HolisticLandmarker` beside MediaPipe's rules, with twins of its networks."""
 
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from tests.support.bundles import aligned_bundle
 from tests.support.fake_networks import fake_bundle, holistic_bundle, plausible
 
 Holistic, Options = mp.vision.HolisticLandmarker, mp.vision.HolisticLandmarkerOptions
-VIDEO, STREAM = VisionTaskRunningMode.VIDEO, VisionTaskRunningMode.LIVE_STREAM
+VIDEO = VisionTaskRunningMode.VIDEO
 CPU = mp.BaseOptions.Delegate.CPU
 SIZE = (240, 320)
 FACE = plausible("face_landmarks_detector.tflite", np.random.default_rng(6))
@@ -198,21 +197,6 @@ def test_a_video_keeps_steady_regions_until_the_body_is_lost(bundle: bytes) -> N
 def test_single_pictures_do_not_depend_on_each_other(bundle: bytes, picture: mp.Image) -> None:
     with landmarker(bundle) as task:
         assert task.detect(picture) == task.detect(picture)
-
-
-def test_a_live_stream(bundle: bytes, picture: mp.Image) -> None:
-    answers: list[Any] = []
-    done = threading.Event()
-
-    def note(result: Any, image: mp.Image, timestamp_ms: int) -> None:
-        answers.append((result, timestamp_ms))
-        done.set()
-
-    with landmarker(bundle, running_mode=STREAM, result_callback=note) as task:
-        task.detect_async(picture, 5)
-        assert done.wait(60)
-    with landmarker(bundle) as task:
-        assert answers == [(task.detect(picture), 5)]
 
 
 def test_confidences_and_the_mask(bundle: bytes, picture: mp.Image) -> None:
