@@ -2,8 +2,8 @@
 
 import gc
 import random
-import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -148,15 +148,8 @@ def test_threads_drop_results_while_others_are_made() -> None:
                 np.testing.assert_array_equal(y, -values(number * 100 + i))
                 np.testing.assert_array_equal(z, np.maximum(values(number * 100 + i), 0))
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-        errors: list[Any] = []
-        hook, threading.excepthook = threading.excepthook, errors.append
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        threading.excepthook = hook
-    assert not errors
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(work, range(4)))
 
 
 def test_memory_of_another_size_is_freed() -> None:

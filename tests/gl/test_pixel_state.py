@@ -14,9 +14,9 @@ import gles_delegate as gd
 from gles_apps.live.painter import new_texture
 from gles_delegate.gl import functions as gl_names
 from gles_delegate.gl.functions import Functions
-from gles_delegate.gl.libegl import attributes, libegl
+from gles_delegate.gl.libegl import libegl
 from tests.gl.test_binding import PICTURE, negated
-from tests.gl.test_egl import OPENGL_API
+from tests.gl.test_drawing_state import contexts
 from tests.support.app import App
 from tests.support.live import read_texture
 from tests.support.small import allocated, check
@@ -61,19 +61,11 @@ class Current:
     def release(self) -> None: ...
 
 
-@pytest.fixture(params=[1, 2], ids=["core", "compatibility"])
+@pytest.fixture(params=["core", "compatibility"])
 def ctx(request: pytest.FixtureRequest) -> Iterator[moderngl.Context]:
     """A context of desktop OpenGL, which is current."""
-    egl, display = libegl(), gd.EglContext()
-    with egl.restored():
-        egl.eglBindAPI(OPENGL_API)
-        wanted = attributes(0x3098, 4, 0x30FB, 5, 0x30FD, request.param)
-        handle = egl.eglCreateContext(display.display, 0, 0, wanted)
-        egl.eglMakeCurrent(display.display, 0, 0, handle)
+    with contexts(request.param):
         yield moderngl.create_context(context=Current(), require=430)  # type: ignore[arg-type]
-        egl.eglMakeCurrent(display.display, 0, 0, 0)
-        egl.eglDestroyContext(display.display, handle)
-    display.release()
 
 
 def is_core() -> bool:

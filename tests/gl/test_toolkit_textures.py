@@ -91,7 +91,7 @@ def test_inputs_in_old_formats(form: int, channels: int, app: App) -> None:
     np.testing.assert_allclose(actual, colors(form, pixels), atol=1e-3)
 
 
-@pytest.mark.parametrize("ctx", [2], ids=["compatibility"], indirect=True)
+@pytest.mark.parametrize("ctx", ["compatibility"], indirect=True)
 @pytest.mark.parametrize(
     ("internal", "form", "kind"),
     [
