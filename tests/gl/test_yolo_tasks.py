@@ -84,7 +84,7 @@ def test_a_texture(tmp_path: Path, app: App) -> None:
         assert found.bounding_box == BoundingBox(20, 12, 80, 60)
 
 
-def test_masks_points_and_corners(tmp_path: Path) -> None:
+def test_masks_and_points(tmp_path: Path) -> None:
     path = segmentation_model(tmp_path / "s.tflite")
     (found,) = detected(path).detections
     assert found.found is not None
@@ -96,10 +96,6 @@ def test_masks_points_and_corners(tmp_path: Path) -> None:
     (found,) = detected(pose).detections
     (point,) = found.keypoints or ()
     assert (point.x, point.y, point.score) == pytest.approx((60 / 128, 40 / 96, 0.7))
-    obb = yolo_model(tmp_path / "o.tflite", found_in([math.pi / 2]), task="obb", names=NAMES)
-    (found,) = detected(obb).detections
-    assert found.found is not None
-    assert len(found.found.corners) == 4
 
 
 def test_kinds_and_labels_of_models_that_do_not_say(tmp_path: Path) -> None:
