@@ -244,22 +244,6 @@ def test_errors_are_relative_to_the_largest_input_of_a_tile() -> None:
     assert error.max() < 1e-4
 
 
-def test_the_transforms_of_float64_convolve_exactly() -> None:
-    rng = np.random.default_rng(0)
-    g, a = winograd.weight_transform(), winograd.sum_transform()
-    # The transform of inputs is what makes the three a convolution: solve for it.
-    b = np.linalg.lstsq(
-        np.einsum("oi,ik->oki", a, g).reshape(-1, winograd.SIDE),
-        np.array(
-            [[[float(t == o + k) for t in range(6)] for k in range(3)] for o in range(4)]
-        ).reshape(-1, winograd.SIDE),
-        rcond=None,
-    )[0]
-    x, w = rng.standard_normal(winograd.SIDE), rng.standard_normal(3)
-    expected = [x[i : i + 3] @ w for i in range(winograd.EDGE)]
-    np.testing.assert_allclose(a @ ((g @ w) * (b @ x)), expected, rtol=1e-12)
-
-
 def test_every_profile_that_uses_it_can_be_tuned_to_do_without() -> None:
     profiles: list[Profile] = [NAMED[name] for name in NAMES]
     assert profiles
