@@ -3,7 +3,6 @@
 python recreated.py SCREENSHOT
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -37,8 +36,6 @@ class Moving(live_qt.View):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    overlay.add_arguments(parser)
     live_qt.View = Moving
     sys.argv[1:] = ["--screenshot", sys.argv[1]]
     live_qt.main()

@@ -2,8 +2,7 @@
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -53,11 +52,6 @@ class Fault:
         monkeypatch.setattr(Functions, "unchecked", counting)
         monkeypatch.setattr(Functions, "prepared", lambda gl, n, *a: (counting(gl, n), a))
 
-    @contextmanager
-    def counted(self) -> Iterator[None]:
-        self.calls = 0
-        yield
-
 
 RESTORED = {
     "glUseProgram": (1, {hex(gl_names.CURRENT_PROGRAM)}),
@@ -90,12 +84,12 @@ def test_restoring_goes_on_past_a_call_that_fails(
         transform = gd.ImageTransform(channels="rgba")
         delegate.bind_texture_to_tensor(0, picture, transform=transform)
         delegate.bind_texture_to_tensor(1, mask)
-        with fault.counted():
-            interpreter.invoke()
+        fault.calls = 0
+        interpreter.invoke()
         assert state.read() == before
         count, places = RESTORED[name]
-        fault.at = fault.calls - count
-        with fault.counted(), pytest.raises(gd.GLError, match="to restore the state of the app"):
+        fault.at, fault.calls = fault.calls - count, 0
+        with pytest.raises(gd.GLError, match="to restore the state of the app"):
             interpreter.invoke()
         after = state.read()
         changed = {key for key in before if after[key] != before[key]}
@@ -187,29 +181,19 @@ def test_a_context_that_does_not_come_back_leaves_none(
         api = EglBinding.of_this_thread(libegl()).api
         with monkeypatch.context() as patch:
             fail_make_current(patch, 1)
-            with pytest.raises(EglError, match="EGL_BAD_CONTEXT"):
-                leave(egl)
+            with pytest.raises(EglError, match="EGL_BAD_CONTEXT"), egl:
+                assert egl.is_current
         assert current_context() == 0
         assert EglBinding.of_this_thread(libegl()).api == api
         with monkeypatch.context() as patch:
             fail_make_current(patch, 1)
-            with pytest.raises(ZeroDivisionError):
-                divide(egl)
+            with pytest.raises(ZeroDivisionError), egl:
+                _ = 1 / 0
         assert current_context() == 0
     with egl:
         assert egl.is_current
     egl.release()
     ctx.release()
-
-
-def leave(egl: gd.EglContext) -> None:
-    with egl:
-        assert egl.is_current
-
-
-def divide(egl: gd.EglContext) -> None:
-    with egl:
-        _ = 1 / 0
 
 
 def lose_by_egl(delegate: gd.GpuDelegate, patch: pytest.MonkeyPatch) -> None:

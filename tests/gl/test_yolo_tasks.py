@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import gles_apps.tasks as mp
 from gles_apps.tasks import vision
@@ -159,7 +160,7 @@ def test_a_classifier_sees_the_middle(place: Any, tmp_path: Path) -> None:
 def test_a_result_draws_itself_on_any_picture(tmp_path: Path) -> None:
     path = yolo_model(tmp_path / "m.tflite", found_in(), task="detect", names=NAMES)
     result = detected(path)
-    drawn = [np.asarray(result.draw_on(each)) for each in (PICTURE, FRAME, pillow(FRAME))]
+    drawn = [np.asarray(result.draw_on(each)) for each in (PICTURE, FRAME, Image.fromarray(FRAME))]
     assert drawn[0].shape == FRAME.shape
     changed = np.argwhere((drawn[0] != FRAME).any(-1))
     assert (changed.min(0) >= (0, 18)).all()  # a label, and a box from (20, 12)
@@ -170,10 +171,6 @@ def test_a_result_draws_itself_on_any_picture(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.asarray(result.draw_on(gray)), drawn[0])
     large = np.asarray(result.draw_on(FRAME.repeat(2, 0).repeat(2, 1)))
     assert np.argwhere((large != 90).any(-1)).max(0).tolist() == pytest.approx([144, 200], abs=3)
-
-
-def pillow(array: Any) -> Any:
-    return pytest.importorskip("PIL.Image").fromarray(array)
 
 
 @pytest.fixture(params=["real", "fake"])
