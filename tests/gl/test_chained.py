@@ -126,21 +126,6 @@ def test_a_profile_names_the_shaders_outside_chains(apart: Callable[[], None]) -
         assert "chain" not in shaders
 
 
-def test_asynchronous_runs() -> None:
-    rng = np.random.default_rng(0)
-    with gd.GpuDelegate() as delegate:
-        interpreter = in_ours(delegate, tiny())
-        (output,) = (d["index"] for d in interpreter.get_output_details())
-        before = None
-        for _ in range(5):
-            x = rng.random((1, 4, 4, 4), np.float32)
-            interpreter.set_tensor(0, x)
-            after = interpreter.invoke_async()
-            if before is not None:
-                np.testing.assert_array_equal(before[0].get_tensor(output), pooled(before[1]))
-            before = after, x
-
-
 @pytest.mark.background
 def test_a_model_that_runs_often_gets_them() -> None:
     """One whose faster programs differ in chains alone."""
