@@ -14,6 +14,7 @@ from gles_apps.live.layers import Layer
 from gles_apps.live.painter import Painter, new_texture
 from gles_apps.vision.drawing import Drawing
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.current import current_loader
 from gles_delegate.gl.drawing import DrawProgram, Framebuffer, drawing_restored
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import attributes, libegl
@@ -50,14 +51,10 @@ def contexts(kind: str) -> Iterator[Callable[[], None]]:
             egl.eglDestroyContext(own.display, handle)
 
 
-def load(name: str) -> int:
-    return int(libegl().eglGetProcAddress(name.encode()))
-
-
 def call(name: str, *arguments: Any) -> None:
     """Call a function of unsigned integers, or of what the arguments are of ctypes."""
     given = [a if isinstance(a, ctypes._SimpleCData) else c_uint(a) for a in arguments]
-    ctypes.CFUNCTYPE(None, *map(type, given))(load(name))(*given)
+    ctypes.CFUNCTYPE(None, *map(type, given))(current_loader()(name))(*given)
 
 
 MASK = [c_ubyte(n) for n in (1, 0, 1, 0)]
@@ -127,7 +124,7 @@ class App:
     """Draws a picture with a layer and shapes, into a window as well."""
 
     def __init__(self) -> None:
-        self.gl, self.state = Functions(load), State(load)
+        self.gl, self.state = Functions(current_loader()), State(current_loader())
         rng = np.random.default_rng(0)
         self.small = new_texture(rng.integers(0, 256, (18, 32, 4), np.uint8))
         self.layer = Layer(rng.random((18, 32, 1), np.float32), fill=(10, 200, 30))
@@ -162,7 +159,7 @@ class App:
 
     def shown(self) -> Array:
         """Pixels of the window, read in a context whose state is the usual one."""
-        gl, pixels = Functions(load), np.empty((40, 70, 4), np.uint8)
+        gl, pixels = Functions(current_loader()), np.empty((40, 70, 4), np.uint8)
         Framebuffer(gl).bind(self.window)
         gl.glFinish()
         gl.glReadPixels(0, 0, 70, 40, 0x1908, 0x1401, pixels.ctypes.data)
@@ -215,7 +212,7 @@ def test_capabilities_that_the_app_has_turned(kind: str, usual: Any) -> None:
             call("glDisable" if gl.unchecked("glIsEnabled")(number) else "glEnable", number)
 
     with contexts(kind):
-        gl = Functions(load)
+        gl = Functions(current_loader())
         known = [n for n in numbers if gl.answers(n, "glIsEnabled")]
     assert len(known) > 12
     check(kind, "all of them", lambda gl: [turn(gl), gl.forget_errors()], usual)

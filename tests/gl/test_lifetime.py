@@ -15,7 +15,7 @@ import pytest
 import gles_delegate as gd
 from gles_apps.live.painter import Painter, new_texture
 from gles_delegate.gl import libglx, thread
-from gles_delegate.gl.current import current_handle
+from gles_delegate.gl.current import current_handle, current_loader
 from gles_delegate.gl.egl import current_context
 from gles_delegate.gl.libegl import LibEgl, libegl
 from tests.gl.test_delegate import es_app
@@ -66,7 +66,7 @@ def test_the_next_context_at_an_address_is_another(
     close(first)
     ctx = window()
     alive = [ctx.buffer(b"the app's") for _ in range(99)]
-    state = State(lambda name: libegl().eglGetProcAddress(name.encode()))
+    state = State(current_loader())
     before = state.read(), state.objects()
     adopted = delegate.gpu._adopted
     assert adopted is not None
@@ -182,7 +182,7 @@ def test_a_painter_leaves_another_context_alone(window: Callable[[], moderngl.Co
     ctx = window()
     alive = [ctx.buffer(b"the app's") for _ in range(99)]
     texture = new_texture(picture)
-    state = State(lambda name: libegl().eglGetProcAddress(name.encode()))
+    state = State(current_loader())
     before = state.read(), state.objects()
     with pytest.raises(gd.WrongContextError, match="make a Painter in this one"):
         painter.begin(texture)

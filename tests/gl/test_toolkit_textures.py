@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import gles_delegate as gd
 from gles_delegate.gl import functions as gl_names
+from gles_delegate.gl.current import current_loader
 from gles_delegate.gl.functions import Functions
 from gles_delegate.gl.libegl import attributes, libegl
 from tests.gl.test_binding import PICTURE, negated
@@ -105,10 +106,9 @@ def test_inputs_in_old_formats_of_desktop_opengl(
     kind: int,
     ctx: moderngl.Context,  # noqa: F811
 ) -> None:
-    load = lambda name: int(libegl().eglGetProcAddress(name.encode()))  # noqa: E731
     pixels = PICTURE[..., : 2 if form == LUMINANCE_ALPHA else 1]
     content = pixels if kind == _BYTE else pixels / np.float32(255)
-    name = specified(load, internal, form, content, kind)
+    name = specified(current_loader(), internal, form, content, kind)
     with gd.GpuDelegate(context="current") as delegate:
         interpreter = allocated(delegate, negated((1, 30, 44, 4)))
         actual = sampled(interpreter, delegate, name)
