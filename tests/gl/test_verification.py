@@ -50,7 +50,6 @@ QUICK = {
     for op, cases in groupby(CASES, key=lambda case: case.op)
     if op != "GRAPH"
 }
-SAMPLED = choose("verified ops", [*QUICK], drawn([*QUICK], len(QUICK) // 12))
 FEW = ("ADD", "CONV_2D", "FULLY_CONNECTED", "RSQRT", "SOFTMAX", "(lstm)")
 """Ops whose kernels bind every kind of object: buffers, buffer textures of constants, images."""
 ONE_PASS = {
@@ -170,7 +169,7 @@ def test_every_case_is_right_in_float16(name: str, monkeypatch: pytest.MonkeyPat
     assert wrong == []
 
 
-@pytest.mark.parametrize("op", SAMPLED)
+@pytest.mark.parametrize("op", QUICK)
 def test_loops_that_end_early_show(op: str, gpu: GpuContext) -> None:
     """The quick cases of each op show whether a loop of a shader ends after its first pass."""
     forms = forms_of(gpu.limits, half=False, tuned=False)

@@ -217,12 +217,19 @@ def _of_faults(case: VerificationCase, kind: Hashable) -> Features:
 
 
 def _of_windows(op: str, dispatches: Iterable[Dispatch]) -> Features:
+    """The sizes of windows whose loops take more than one pass."""
     return frozenset(
         (op, name)
         for d in dispatches
-        for name, value in d.numbers.items()
-        if name.startswith(_WINDOWS) and value != 1
+        for name in d.numbers
+        if name.startswith(_WINDOWS) and _takes_passes(d, name)
     )
+
+
+def _takes_passes(d: Dispatch, size: str) -> bool:
+    if d.shader == "transpose_conv":  # whose loops step by the stride
+        return d.numbers[size] > d.numbers[size.replace("KERNEL", "STRIDE")]
+    return d.numbers[size] != 1
 
 
 def features_of_row(case: Case) -> Features:
