@@ -95,8 +95,12 @@ def test_all_cases_show_errors_of_a_percent(op: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.background
 def test_every_kernel_and_form_of_the_table_is_there() -> None:
-    """For a sample of the table. If some are missing, run tools/verification-cases."""
+    """For a sample of the table, the programs of first runs included, which verification runs, too.
+
+    If some are missing, run tools/verification-cases.
+    """
     known = {
         feature
         for case in CASES
