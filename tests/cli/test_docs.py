@@ -132,3 +132,10 @@ def test_the_first_commands_fit_a_phone(page: str) -> None:
     block = re.search(r"^ *```console\n(.*?)^ *```$", text, re.M | re.S)
     called = re.findall(r"^\$ (?:.*\\\n)*.*", dedent(block[1] if block else ""), re.M)
     assert [line for text in called for line in text.split("\n") if len(line) > 48] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_that_install_a_clone_say_so(page: str) -> None:
+    """At the latest in the line of the command."""
+    before, found, _ = TEXTS[page].partition("pip install '.")
+    assert not found or re.search(r"\bclone\b", before)

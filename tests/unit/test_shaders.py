@@ -1,6 +1,8 @@
 """Shader texts: one for equal work, complete, and traceable to the files."""
 
+import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,40 @@ def test_a_define_that_only_a_comment_names_is_an_error(conv: Dispatch) -> None:
         assemble(replace(conv, defines={**conv.defines, "PHWC4": 1}), LIMITS)
 
 
+@cache
+def examples(name: str) -> set[str]:
+    """The macros that a shader file declares with an example for tools."""
+    actual, depth = set(), 0
+    for line in Path(GLSL, name).read_text().splitlines():
+        if depth or line == "#ifndef ASSEMBLED":
+            depth += line.startswith("#if") - line.startswith("#endif")
+            actual |= set(re.findall(r"^#(?:define|undef) (\w+)", line))
+    return actual
+
+
+@cache
+def declared(name: str) -> set[str]:
+    """The macros that it or a file that it includes declares so."""
+    includes = re.findall(r'^#include "(.+)"', Path(GLSL, name).read_text(), re.MULTILINE)
+    return examples(name).union(*map(declared, includes))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_define_is_declared_with_an_example(name: str) -> None:
+    for limits in (LIMITS, ROOMY):
+        for dispatch in plan_of(sketched(name), limits).dispatches:
+            source = assemble(dispatch, limits)
+            count = [file for file, _ in source.lines].count("defines")
+            defines = "\n".join(source.text.splitlines()[:count])
+            given = set(re.findall(r"^#define (\w+)", defines, re.MULTILINE))
+            assert given <= declared(f"{dispatch.shader}.glsl")
+
+
+@pytest.mark.parametrize("name", sorted(file.name for file in GLSL.glob("*.glsl")))
+def test_every_example_is_of_a_macro_in_use(name: str) -> None:
+    assert declared(name) - examples("lib/defaults.glsl") <= read_body(name).words
+
+
 def test_what_serves_tools_is_left_out(conv: Dispatch) -> None:
     """Nothing takes the place of a define that a dispatch lacks."""
     text = assemble(replace(conv, defines={}), LIMITS).text
@@ -130,6 +166,15 @@ def test_sizes_are_uniforms_as_far_as_they_can_be_divided(
         net = Net()
         (again,) = net.plan(net.conv()).dispatches
         assert ("IN_SLICES" in again.sizes) == (limit > last)
+
+
+def test_every_function_is_called() -> None:
+    """Those of lib/elementwise.glsl have the names of ops, by which lowerings call them."""
+    bodies = [read_body(file.relative_to(GLSL).as_posix()) for file in GLSL.rglob("*.glsl")]
+    called = set().union(*(names - {name} for body in bodies for name, _, names in body.pieces))
+    functions = {name for body in bodies for name, _, _ in body.pieces if name}
+    of_ops = {name for name, _, _ in read_body("lib/elementwise.glsl").pieces}
+    assert functions - of_ops - {"main"} <= called
 
 
 @pytest.mark.parametrize("name", sorted(file.name for file in GLSL.glob("*.glsl")))
