@@ -18,6 +18,7 @@ from gles_delegate.model.reader import read_model
 from gles_delegate.planning.lowering import lower_graph
 from gles_delegate.planning.plan import make_plan
 from tests.support.force import force_profile
+from tests.support.hosts import run_resized
 from tests.support.oracle import assert_sane, in_litert, in_ours, run, run_litert
 from tests.support.sketch import Sketch
 from tests.support.tflite_builder import quantization
@@ -158,10 +159,7 @@ def test_other_sizes_and_more_images() -> None:
             picture = network.normal(size)
             (result,) = run(interpreter, [picture])
             assert transforms(delegate) == 2
-            theirs = Interpreter(model_content=content)
-            theirs.resize_tensor_input(index, size)
-            theirs.allocate_tensors()
-            (expected,) = run(theirs, [picture])
+            (expected,) = run_resized(Interpreter(model_content=content), [picture])
             assert np.abs(result - expected).max() <= TOLERANCE * np.abs(expected).max()
 
 
